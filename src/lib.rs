@@ -1,0 +1,6 @@
+//! Guidepost: a RocketMQ NameServer.
+
+pub mod clock;
+pub mod ids;
+pub mod limits;
+pub mod model;
