@@ -4,3 +4,5 @@ pub mod clock;
 pub mod ids;
 pub mod limits;
 pub mod model;
+#[allow(unsafe_code)]
+pub mod ring;
