@@ -4,3 +4,4 @@ pub mod clock;
 pub mod ids;
 pub mod limits;
 pub mod model;
+pub mod wire;
