@@ -6,3 +6,4 @@ pub mod limits;
 pub mod model;
 #[allow(unsafe_code)]
 pub mod ring;
+pub mod wire;

@@ -6,12 +6,16 @@ pub const FRAME_BYTES_MAX: usize = 16 << 20;
 pub const FRAME_LENGTH_MAX: usize = FRAME_BYTES_MAX - 4;
 /// Largest header. The three-byte field allows 16 MiB; KV values travel in headers, so this is generous.
 pub const HEADER_BYTES_MAX: usize = 1 << 20;
+/// Most extension fields in one header. Known peers send about ten; a look-up walks them all.
+pub const EXT_FIELDS_MAX: usize = 512;
 /// A fresh connection is not looked at before this many bytes (Java: `HandshakeHandler` waits for a PROXY signature).
 pub const FIRST_BYTES_MIN: usize = 12;
 /// Deepest nesting of JSON that is read.
 pub const JSON_DEPTH_MAX: usize = 64;
 /// Most bytes that one compressed registration may inflate to.
 pub const INFLATED_BYTES_MAX: usize = 256 << 20;
+/// Largest single entry (a topic, a mapping, a list) of a compressed registration.
+pub const INFLATED_ENTRY_BYTES_MAX: usize = 1 << 20;
 /// Most write requests that one shard may have with the writer at a time; one more is answered "busy".
 pub const LANE_REQUESTS_MAX: usize = 4096;
 /// Most bytes of request bodies with the writer, all shards together; over it shards stop reading large frames.
@@ -28,5 +32,7 @@ pub const HEARTBEAT_TIMEOUT_MS: u64 = 120_000;
 const _: () = assert!(FRAME_LENGTH_MAX == 16_777_212);
 const _: () = assert!(HEADER_BYTES_MAX < 1 << 24);
 const _: () = assert!(HEADER_BYTES_MAX < FRAME_LENGTH_MAX);
+const _: () = assert!(INFLATED_ENTRY_BYTES_MAX <= INFLATED_BYTES_MAX);
+const _: () = assert!(JSON_DEPTH_MAX <= 64, "the skipping reader keeps one bit a level in a u64");
 const _: () = assert!(WRITE_BATCH_MAX <= LANE_REQUESTS_MAX);
 const _: () = assert!(OWED_PER_CONNECTION_MAX <= LANE_REQUESTS_MAX);

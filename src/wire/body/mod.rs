@@ -1,0 +1,1 @@
+//! Bodies of the request codes that have one.
