@@ -2,5 +2,10 @@
 
 pub mod clock;
 pub mod ids;
+pub mod kv;
 pub mod limits;
+pub mod liveness;
 pub mod model;
+pub mod store;
+pub mod wire;
+pub mod writer;

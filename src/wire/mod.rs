@@ -6,6 +6,8 @@
 //!
 //! `length` counts everything behind itself. This module does not know that sockets exist.
 
+pub mod body;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;

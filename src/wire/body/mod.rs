@@ -1,0 +1,3 @@
+//! Bodies.
+
+pub mod kv;
