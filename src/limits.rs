@@ -28,6 +28,18 @@ pub const OWED_PER_CONNECTION_MAX: usize = 1024;
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
 /// Silence after which a broker is dropped unless it named its own, in milliseconds (Java: `DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
 pub const HEARTBEAT_TIMEOUT_MS: u64 = 120_000;
+/// Most that one look at the clock moves liveness time on: what passed beyond it, the process did not run.
+pub const RUNNING_STEP_MS_MAX: u64 = 2_000;
+/// Most bytes of the KV table, counted as its file has them: the file and an answer with a whole namespace stay below a frame.
+pub const KV_BYTES_MAX: usize = 15 << 20;
+/// Most keys in all namespaces together.
+pub const KV_KEYS_MAX: usize = 1 << 18;
+/// Most namespaces.
+pub const KV_NAMESPACES_MAX: usize = 1 << 14;
+/// Largest small file (KV table, settings) that is read at start.
+pub const STORE_FILE_BYTES_MAX: u64 = 64 << 20;
+/// Most saves that may be under way; one more is refused.
+pub const STORE_SAVES_MAX: usize = 16;
 
 const _: () = assert!(FRAME_LENGTH_MAX == 16_777_212);
 const _: () = assert!(HEADER_BYTES_MAX < 1 << 24);
@@ -36,3 +48,7 @@ const _: () = assert!(INFLATED_ENTRY_BYTES_MAX <= INFLATED_BYTES_MAX);
 const _: () = assert!(JSON_DEPTH_MAX <= 64, "the skipping reader keeps one bit a level in a u64");
 const _: () = assert!(WRITE_BATCH_MAX <= LANE_REQUESTS_MAX);
 const _: () = assert!(OWED_PER_CONNECTION_MAX <= LANE_REQUESTS_MAX);
+const _: () = assert!(KV_BYTES_MAX + HEADER_BYTES_MAX <= FRAME_BYTES_MAX);
+const _: () = assert!(HEADER_BYTES_MAX < KV_BYTES_MAX);
+const _: () = assert!(RUNNING_STEP_MS_MAX < HEARTBEAT_TIMEOUT_MS);
+const _: () = assert!((FRAME_BYTES_MAX as u64) < STORE_FILE_BYTES_MAX);

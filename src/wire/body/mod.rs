@@ -1,1 +1,7 @@
+<<<<<<< HEAD
 //! Bodies of the request codes that have one.
+=======
+//! Bodies.
+
+pub mod kv;
+>>>>>>> state
