@@ -2,13 +2,11 @@
 
 pub mod clock;
 pub mod ids;
-pub mod kv;
 pub mod limits;
-pub mod liveness;
+pub mod metrics;
 pub mod model;
 #[allow(unsafe_code)]
 pub mod ring;
-pub mod wire;
-pub mod store;
+pub mod shard;
 pub mod wire;
 pub mod writer;

@@ -26,6 +26,30 @@ pub const WRITE_BATCH_MAX: usize = 512;
 pub const OWED_PER_CONNECTION_MAX: usize = 1024;
 /// Output of one connection beyond which the shard stops reading from it, until it drains (Netty's high-water mark).
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
+/// Receive buffers of one shard's ring, a power of two; when all are filled, the kernel holds back until some return.
+pub const RECEIVE_BUFFERS: u16 = 1024;
+/// Bytes of one receive buffer.
+pub const RECEIVE_BUFFER_BYTES: u32 = 4096;
+/// Frames from this size on keep their buffer, so that the writer can share the body instead of copying it.
+pub const SHARED_FRAME_BYTES_MIN: usize = 4096;
+/// A connection in the middle of a frame larger than this is not read from while the body budget is spent.
+pub const LARGE_FRAME_BYTES: usize = 64 << 10;
+/// Most connections of one shard, whatever the open-files limit allows; slot numbers have 24 bits.
+pub const CONNECTIONS_PER_SHARD_MAX: u32 = 1 << 22;
+/// File descriptors kept for everything but connections: rings, listeners, logs, files, the admin port.
+pub const FILES_RESERVED: u64 = 160;
+/// Connections that a listener's queue holds until they are accepted; the kernel cuts it to `net.core.somaxconn`.
+pub const LISTEN_BACKLOG: i32 = 4096;
+/// Pause after accepting failed for want of a resource, in milliseconds.
+pub const ACCEPT_RETRY_MS: u64 = 100;
+/// Bytes of output buffers that a shard keeps for the next answers.
+pub const SPARE_OUTPUT_BYTES: usize = 4 << 20;
+/// Pause before a shard looks again at something that nothing reports: the body budget, a full lane. In milliseconds.
+pub const LOOK_AGAIN_MS: u64 = 20;
+/// An idle shard lets go of a replaced view after this time at the latest, in milliseconds.
+pub const VIEW_REFRESH_MS: u64 = 10_000;
+/// Longest PROXY header of version 1: a line with its end. (Version 2 names its length in 16 bits.)
+pub const PROXY_LINE_BYTES_MAX: usize = 107;
 /// Silence after which a broker is dropped unless it named its own, in milliseconds (Java: `DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
 pub const HEARTBEAT_TIMEOUT_MS: u64 = 120_000;
 /// Most that one look at the clock moves liveness time on: what passed beyond it, the process did not run.
@@ -52,3 +76,7 @@ const _: () = assert!(KV_BYTES_MAX + HEADER_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(HEADER_BYTES_MAX < KV_BYTES_MAX);
 const _: () = assert!(RUNNING_STEP_MS_MAX < HEARTBEAT_TIMEOUT_MS);
 const _: () = assert!((FRAME_BYTES_MAX as u64) < STORE_FILE_BYTES_MAX);
+const _: () = assert!(RECEIVE_BUFFERS.is_power_of_two());
+const _: () = assert!(CONNECTIONS_PER_SHARD_MAX <= 1 << 24);
+const _: () = assert!(SHARED_FRAME_BYTES_MIN <= LARGE_FRAME_BYTES);
+const _: () = assert!(PROXY_LINE_BYTES_MAX >= FIRST_BYTES_MIN);

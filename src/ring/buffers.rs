@@ -89,7 +89,10 @@ impl Buffers {
 
     /// The right to read buffer `id`, which a completion says holds `bytes`.
     pub(super) fn filled(&self, id: u16, bytes: u32) -> Filled {
-        assert!(id < self.entries && bytes <= self.buffer_bytes, "the kernel names its own buffers");
+        assert!(
+            id < self.entries && bytes <= self.buffer_bytes,
+            "the kernel names its own buffers"
+        );
         Filled { owner: self.owner, id, bytes }
     }
 
@@ -99,9 +102,7 @@ impl Buffers {
         // Needed: the memory is shared with the kernel, so it cannot be a Vec. Sound: `Filled` is made by `filled`
         // alone, once for each completion, and not `Clone`; until `give_back` takes it the kernel does not write there.
         // `id` and `bytes` were checked against the mapping, which starts out zeroed and so is initialized.
-        unsafe {
-            slice::from_raw_parts(self.address(filled.id).as_ptr(), filled.bytes as usize)
-        }
+        unsafe { slice::from_raw_parts(self.address(filled.id).as_ptr(), filled.bytes as usize) }
     }
 
     /// Lends the buffer to the kernel again.

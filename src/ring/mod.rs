@@ -157,7 +157,11 @@ impl Ring {
     ///
     /// # Errors
     /// When io_uring or memory is refused; the text names the cure.
-    pub fn new(options: RingOptions, listener: TcpListener, doorbell: Doorbell) -> io::Result<Ring> {
+    pub fn new(
+        options: RingOptions,
+        listener: TcpListener,
+        doorbell: Doorbell,
+    ) -> io::Result<Ring> {
         let uring = builder(options.completions)
             .build(options.submissions)
             .map_err(|refusal| io::Error::new(refusal.kind(), probe::refused(&refusal)))?;
@@ -454,9 +458,17 @@ impl Ring {
             }
             return match -result {
                 // The peer was gone before it was accepted, or a network error that accept(2) passes on.
-                libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::EPROTO | libc::EPERM
-                | libc::ENETDOWN | libc::ENETUNREACH | libc::EHOSTDOWN | libc::EHOSTUNREACH
-                | libc::ENONET | libc::ENOPROTOOPT => {
+                libc::ECONNABORTED
+                | libc::EINTR
+                | libc::EAGAIN
+                | libc::EPROTO
+                | libc::EPERM
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::ENONET
+                | libc::ENOPROTOOPT => {
                     self.accept();
                     None
                 }

@@ -201,7 +201,8 @@ mod tests {
 
     #[test]
     fn a_small_locked_memory_limit_is_refused_with_the_needed_size() {
-        let limits = |soft| format!("Limit  Soft  Hard  Units\nMax locked memory  {soft}  {soft}  bytes\n");
+        let limits =
+            |soft| format!("Limit  Soft  Hard  Units\nMax locked memory  {soft}  {soft}  bytes\n");
         let refusal = check_locked(&limits("65536")).unwrap_err();
         assert_eq!(refusal.problem(), RingProblem::Limit);
         assert!(refusal.message().contains("512 KiB"));

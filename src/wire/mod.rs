@@ -13,7 +13,6 @@
 //! becomes an answer with code 1.
 
 pub mod body;
-<<<<<<< HEAD
 pub mod code;
 mod command;
 mod error;
@@ -24,10 +23,6 @@ mod header_json;
 pub mod json;
 mod reply;
 mod request;
-=======
-
-use std::borrow::Cow;
->>>>>>> state
 
 pub use command::{Command, HeaderKind};
 pub use error::{BodyError, Foreign, WireError};

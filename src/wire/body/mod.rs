@@ -1,7 +1,1 @@
-<<<<<<< HEAD
 //! Bodies of the request codes that have one.
-=======
-//! Bodies.
-
-pub mod kv;
->>>>>>> state
