@@ -626,3 +626,6 @@ impl std::fmt::Debug for Ring {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

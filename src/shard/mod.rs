@@ -134,3 +134,6 @@ where
         }
     })
 }
+
+#[cfg(test)]
+mod tests;
