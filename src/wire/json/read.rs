@@ -270,7 +270,7 @@ impl<'a> Reader<'a> {
     /// # Errors
     ///
     /// As [`Reader::skip`].
-    pub fn skip_member(&mut self, key: &Raw<'a>) -> Result<(), JsonError> {
+    pub fn skip_member(&mut self, key: &Raw<'_>) -> Result<(), JsonError> {
         key.check()?;
         self.skip()
     }
