@@ -9,7 +9,8 @@ use crate::ids::Opaque;
 /// Languages are numbered 0 to this (Java: `LanguageCode`); nobody acts on them.
 const LANGUAGE_MAX: i64 = 13;
 
-/// Reads `header` into `command`. Of members that come twice the last counts, also for all extension fields at once.
+/// Reads `header` into `command`. Of members that come twice the last counts, also for all
+/// extension fields at once.
 pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<(), WireError> {
     let mut reader = Reader::new(header);
     reader.open_object()?;
@@ -80,9 +81,10 @@ mod tests {
 
     #[test]
     fn a_route_query_of_a_java_client_is_read_without_copies() {
-        let command = accepted(
-            r#"{"code":105,"extFields":{"topic":"T1"},"flag":0,"language":"JAVA","opaque":124,"serializeTypeCurrentRPC":"JSON","version":400}"#,
-        );
+        let command = accepted(concat!(
+            r#"{"code":105,"extFields":{"topic":"T1"},"flag":0,"language":"JAVA","#,
+            r#""opaque":124,"serializeTypeCurrentRPC":"JSON","version":400}"#
+        ));
         assert_eq!((command.code, command.version, command.flag), (105, 400, 0));
         assert_eq!(command.opaque, Some(Opaque(124)));
         assert_eq!(command.text("topic"), Some("T1"));
@@ -95,9 +97,10 @@ mod tests {
 
     #[test]
     fn a_route_query_of_the_go_client_is_read() {
-        let command = accepted(
-            r#"{"code":105,"language":"GO","version":317,"opaque":1,"flag":0,"remark":"","extFields":{"topic":"T1"}}"#,
-        );
+        let command = accepted(concat!(
+            r#"{"code":105,"language":"GO","version":317,"opaque":1,"flag":0,"remark":"","#,
+            r#""extFields":{"topic":"T1"}}"#
+        ));
         assert_eq!((command.code, command.version, command.opaque), (105, 317, Some(Opaque(1))));
         assert_eq!(command.remark.as_deref(), Some(""));
         assert_eq!(command.text("topic"), Some("T1"));
@@ -115,9 +118,10 @@ mod tests {
 
     #[test]
     fn the_last_of_two_members_counts() {
-        let command = accepted(
-            r#"{"code":1,"code":101,"opaque":11,"extFields":{"namespace":"a","x":"y"},"extFields":{"namespace":"n","key":"k"}}"#,
-        );
+        let command = accepted(concat!(
+            r#"{"code":1,"code":101,"opaque":11,"extFields":{"namespace":"a","x":"y"},"#,
+            r#""extFields":{"namespace":"n","key":"k"}}"#
+        ));
         assert_eq!(command.code, 101);
         assert_eq!(command.text("namespace"), Some("n"));
         assert_eq!(command.text("key"), Some("k"));
@@ -126,9 +130,10 @@ mod tests {
 
     #[test]
     fn fields_that_are_not_text_become_text() {
-        let command = accepted(
-            r#"{"extFields":{"namespace":1.50,"key":{"b":true, "a":[1, null]},"t":true,"n":null,"e":1e3,"s":""}}"#,
-        );
+        let command = accepted(concat!(
+            r#"{"extFields":{"namespace":1.50,"key":{"b":true, "a":[1, null]},"t":true,"#,
+            r#""n":null,"e":1e3,"s":""}}"#
+        ));
         assert_eq!(command.text("namespace"), Some("1.50"));
         assert_eq!(command.text("key"), Some(r#"{"b":true,"a":[1,null]}"#));
         assert_eq!(command.text("t"), Some("true"));
@@ -139,9 +144,10 @@ mod tests {
 
     #[test]
     fn escapes_and_single_quotes_are_read_everywhere() {
-        let command = accepted(
-            r#"{"c\u006fde":101,'opaque':15,"extFields":{"namespace":'n',"key":"\ud83d\ude00\/\x41"}}"#,
-        );
+        let command = accepted(concat!(
+            r#"{"c\u006fde":101,'opaque':15,"extFields":{"namespace":'n',"#,
+            r#""key":"\ud83d\ude00\/\x41"}}"#
+        ));
         assert_eq!((command.code, command.opaque), (101, Some(Opaque(15))));
         assert_eq!(command.text("namespace"), Some("n"));
         assert_eq!(command.text("key"), Some("😀/A"));

@@ -1,4 +1,5 @@
-//! Appending an answer to an output buffer: the head first, then whatever the caller writes, then the length.
+//! Appending an answer to an output buffer: the head first, then whatever the caller writes, then
+//! the length.
 
 use super::OWN_VERSION;
 use super::code::response;
@@ -38,9 +39,11 @@ impl Reply<'_> {
         Reply { code: response::SUCCESS, opaque, remark: None, ext: None }
     }
 
-    /// Appends a frame's head to `out`; the caller appends the body behind it and then calls [`OpenFrame::finish`].
+    /// Appends a frame's head to `out`; the caller appends the body behind it and then calls
+    /// [`OpenFrame::finish`].
     ///
-    /// A header too long for its length field (16 MiB of remark or fields) becomes an error that says so.
+    /// A header too long for its length field (16 MiB of remark or fields) becomes an error that
+    /// says so.
     pub fn begin(&self, kind: HeaderKind, out: &mut Vec<u8>) -> OpenFrame {
         let header = Header {
             code: self.code,
@@ -64,8 +67,9 @@ impl Reply<'_> {
 }
 
 impl OpenFrame {
-    /// Writes the length, now that the body is there. Returns the bytes of the whole frame; more than
-    /// [`crate::limits::FRAME_BYTES_MAX`] cannot be read by Java peers, which is for the caller to count.
+    /// Writes the length, now that the body is there. Returns the bytes of the whole frame; more
+    /// than [`crate::limits::FRAME_BYTES_MAX`] cannot be read by Java peers, which is for the
+    /// caller to count.
     pub fn finish(self, out: &mut [u8]) -> usize {
         let total = out.len() - self.start;
         // A frame beyond 4 GiB is beyond any peer; its length field shows the largest value.
@@ -130,7 +134,10 @@ impl Header<'_> {
         }
         out.extend_from_slice(b",\"flag\":");
         put_int(out, self.flag);
-        out.extend_from_slice(b",\"language\":\"JAVA\",\"opaque\":");
+        out.extend_from_slice(
+            b",\"language\":\"JAVA\",\
+            \"opaque\":",
+        );
         put_int(out, self.opaque.0);
         if let Some(remark) = self.remark {
             out.extend_from_slice(b",\"remark\":");
@@ -202,19 +209,26 @@ mod tests {
             remark: Some(" request type 999 not supported"),
             ext: None,
         };
-        let expected = b"\x00\x00\x00\x8e\x00\x00\x00\x8a{\"code\":3,\"flag\":1,\"language\":\"JAVA\",\"opaque\":7,\"remark\":\" request type 999 not supported\",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
+        let expected = b"\x00\x00\x00\x8e\x00\x00\x00\x8a{\"code\":3,\
+            \"flag\":1,\"language\":\"JAVA\",\
+            \"opaque\":7,\"remark\":\" request type 999 not supported\",\
+            \"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
         assert_eq!(reply(&not_supported, HeaderKind::Json, b""), expected);
 
         let changed = [("changed", "false")];
         let version = Reply { ext: Some(&changed), ..Reply::success(Opaque(19)) };
-        let header = "{\"code\":0,\"extFields\":{\"changed\":\"false\"},\"flag\":1,\"language\":\"JAVA\",\"opaque\":19,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
+        let header = "\
+            {\"code\":0,\"extFields\":{\"changed\":\"false\"},\"flag\":1,\"language\":\"JAVA\",\
+            \"opaque\":19,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
         assert_eq!(
             reply(&version, HeaderKind::Json, b"{}")[8..],
             [header, "{}"].concat().into_bytes()
         );
 
         let empty = Reply { ext: Some(&[]), ..Reply::success(Opaque(-1)) };
-        let header = "{\"code\":0,\"extFields\":{},\"flag\":1,\"language\":\"JAVA\",\"opaque\":-1,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
+        let header = "\
+            {\"code\":0,\"extFields\":{},\"flag\":1,\"language\":\"JAVA\",\
+            \"opaque\":-1,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
         assert_eq!(reply(&empty, HeaderKind::Json, b"")[8..], *header.as_bytes());
     }
 
@@ -226,12 +240,18 @@ mod tests {
             remark: Some(" request type 999 not supported"),
             ext: Some(&[]),
         };
-        let expected = b"\x00\x00\x00\x38\x01\x00\x00\x34\x00\x03\x00\x02\x01\x00\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\x1f request type 999 not supported\x00\x00\x00\x00";
+        let expected = b"\
+            \x00\x00\x00\x38\x01\x00\x00\x34\
+            \x00\x03\x00\x02\x01\x00\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\
+            \x1f request type 999 not supported\x00\x00\x00\x00";
         assert_eq!(reply(&not_supported, HeaderKind::Binary, b""), expected);
 
         let wiped = [("wipeTopicCount", "2")];
         let wiped = Reply { ext: Some(&wiped), ..Reply::success(Opaque(19)) };
-        let expected = b"\x00\x00\x00\x2e\x01\x00\x00\x2a\x00\x00\x00\x02\x01\x00\x00\x00\x13\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x15\x00\x0ewipeTopicCount\x00\x00\x00\x012";
+        let expected = b"\
+            \x00\x00\x00\x2e\x01\x00\x00\x2a\
+            \x00\x00\x00\x02\x01\x00\x00\x00\x13\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\
+            \x15\x00\x0ewipeTopicCount\x00\x00\x00\x012";
         assert_eq!(reply(&wiped, HeaderKind::Binary, b""), expected);
     }
 

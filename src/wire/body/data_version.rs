@@ -1,11 +1,12 @@
-//! `DataVersion`: the body of code 322 both ways, and a member of a registration (Java: `DataVersion`).
+//! `DataVersion`: the body of code 322 both ways, and a member of a registration (Java:
+//! `DataVersion`).
 
 use crate::model::DataVersion;
 use crate::wire::BodyError;
 use crate::wire::json::{JsonError, Kind, Reader, put_int};
 
-/// Reads a data version; `None` for no bytes and for the JSON `null`. `now_ms` is the wall clock: the time stamp of a
-/// version that has none.
+/// Reads a data version; `None` for no bytes and for the JSON `null`. `now_ms` is the wall clock:
+/// the time stamp of a version that has none.
 ///
 /// # Errors
 ///
@@ -59,7 +60,8 @@ pub(super) fn read(reader: &mut Reader<'_>, now_ms: i64) -> Result<Option<DataVe
     Ok(Some(version))
 }
 
-/// The counter is an object in Java (`AtomicLong`): null stays null, where a plain number would become 0.
+/// The counter is an object in Java (`AtomicLong`): null stays null, where a plain number would
+/// become 0.
 fn counter(reader: &mut Reader<'_>) -> Result<Option<i64>, JsonError> {
     match reader.peek()? {
         Kind::Null => reader.null().map(|_| None),

@@ -10,8 +10,8 @@ use crate::wire::json::{JsonError, Reader, put_string};
 /// Namespace to key to value.
 pub type Table = BTreeMap<String, BTreeMap<String, String>>;
 
-/// Reads a file's content. No bytes at all and the JSON `null` are an empty table; so a file that was never written and
-/// one that was cleared start empty, while one that was cut short does not.
+/// Reads a file's content. No bytes at all and the JSON `null` are an empty table; so a file that
+/// was never written and one that was cleared start empty, while one that was cut short does not.
 ///
 /// # Errors
 ///
@@ -136,7 +136,8 @@ mod tests {
         );
         let invalid = b"{\"configTable\":{\"ns\":{\"k\":\"\xff\"}}}";
         assert_eq!(decode(invalid).expect("loaded")["ns"]["k"], "\u{fffd}");
-        // A key with an escape and a supplementary character: refused in bodies by Java, but not here.
+        // A key with an escape and a supplementary character: refused in bodies by Java, but not
+        // here.
         assert_eq!(table(r#"{"configTable":{"ns":{"😀\"":"v"}}}"#), one("ns", "😀\"", "v"));
     }
 

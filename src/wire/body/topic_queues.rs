@@ -5,8 +5,9 @@ use crate::model::{QueueData, Queues};
 use crate::wire::BodyError;
 use crate::wire::json::{JsonError, Reader};
 
-/// Reads the queues of each named group; empty if there are none, if the member or the body is null, or if one element
-/// is null or names no group. In the last case Java, too, stores nothing and reports success.
+/// Reads the queues of each named group; empty if there are none, if the member or the body is
+/// null, or if one element is null or names no group. In the last case Java, too, stores nothing
+/// and reports success.
 ///
 /// # Errors
 ///
@@ -80,7 +81,11 @@ mod tests {
 
     #[test]
     fn only_the_queues_count() {
-        let body = r#"{"brokerDatas":[{"brokerAddrs":{0:"a"}}],"queueDatas":[{"brokerName":"b0","perm":3,"readQueueNums":1,"topicSysFlag":4,"writeQueueNums":2},{"brokerName":"b1"}]}"#;
+        let body = concat!(
+            r#"{"brokerDatas":[{"brokerAddrs":{0:"a"}}],"queueDatas":[{"brokerName":"b0","#,
+            r#""perm":3,"readQueueNums":1,"topicSysFlag":4,"writeQueueNums":2},"#,
+            r#"{"brokerName":"b1"}]}"#
+        );
         let expected = [
             QueueData {
                 broker: "b0".into(),

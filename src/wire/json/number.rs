@@ -1,7 +1,7 @@
 //! Numbers in all the spellings that the Java reader takes.
 
-/// The value of `text`: an optional sign, digits, perhaps a fraction (cut off), an exponent, an `L`; empty is 0.
-/// `None` for anything else and for what an `i64` cannot hold.
+/// The value of `text`: an optional sign, digits, perhaps a fraction (cut off), an exponent, an
+/// `L`; empty is 0. `None` for anything else and for what an `i64` cannot hold.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
     if text.is_empty() {
         return Some(0);
@@ -16,7 +16,8 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     if rest.is_empty() {
         return std::str::from_utf8(whole).ok()?.parse().ok();
     }
-    // `f64` would also take "inf" and the like: let through only what begins like a fraction or an exponent.
+    // `f64` would also take "inf" and the like: let through only what begins like a fraction or an
+    // exponent.
     let decimal: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     match rest {
         [b'.', fraction @ ..] if fraction.iter().all(u8::is_ascii_digit) => {

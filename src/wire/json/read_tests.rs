@@ -1,3 +1,5 @@
+use std::borrow::Cow;
+
 use super::*;
 
 fn all<T>(text: &str, read: impl FnOnce(&mut Reader<'_>) -> Result<T, JsonError>) -> T {

@@ -1,11 +1,13 @@
-//! The compressed layout: a zlib stream of parts, each behind its length (Java: `RegisterBrokerBody.encode`).
+//! The compressed layout: a zlib stream of parts, each behind its length (Java:
+//! `RegisterBrokerBody.encode`).
 //!
 //! ```text
 //! version | topic count | topic* | filter servers | [mapping count | mapping*]
 //! ```
 //!
-//! The stream is inflated only as far as it is read. What it announces never sizes an allocation: a part grows as
-//! its bytes arrive, up to [`INFLATED_ENTRY_BYTES_MAX`], and all parts together up to [`INFLATED_BYTES_MAX`].
+//! The stream is inflated only as far as it is read. What it announces never sizes an allocation: a
+//! part grows as its bytes arrive, up to [`INFLATED_ENTRY_BYTES_MAX`], and all parts together up to
+//! [`INFLATED_BYTES_MAX`].
 
 use bytes::Bytes;
 use flate2::{Decompress, FlushDecompress, Status};
@@ -66,7 +68,8 @@ impl CompressedSource {
         }
     }
 
-    /// The same with another bound on all inflated bytes, as 256 MiB take a while without optimization.
+    /// The same with another bound on all inflated bytes, as 256 MiB take a while without
+    /// optimization.
     #[cfg(test)]
     pub(super) fn bounded(mut self, bytes_max: usize) -> CompressedSource {
         self.stream.bytes_max = bytes_max;
@@ -79,7 +82,8 @@ impl CompressedSource {
         self.stream.plain.capacity()
     }
 
-    /// Reads on into `body`; true when the last part has been read. What follows is not even inflated.
+    /// Reads on into `body`; true when the last part has been read. What follows is not even
+    /// inflated.
     pub(super) fn step(
         &mut self,
         entries: usize,

@@ -1,7 +1,7 @@
 //! The two JSON layouts: the whole body, and the bare topic table of ancient senders.
 //!
-//! Java keeps what it has applied when it stumbles later; here a null where Java stumbles refuses the body:
-//! for the wrapper, the topic table, the mapping table, a topic, a mapping.
+//! Java keeps what it has applied when it stumbles later; here a null where Java stumbles refuses
+//! the body: for the wrapper, the topic table, the mapping table, a topic, a mapping.
 
 use bytes::Bytes;
 
@@ -18,7 +18,7 @@ enum Place {
     /// In `RegisterBrokerBody`.
     Body,
     /// In `topicConfigSerializeWrapper`, or in the body of the bare layout.
-    Wrapper,
+    Configs,
     /// In `topicConfigTable`.
     Topics,
     /// In `topicQueueMappingInfoMap`.
@@ -30,7 +30,7 @@ impl Place {
     fn name(self) -> &'static str {
         match self {
             Place::Start | Place::Body | Place::End => "registration",
-            Place::Wrapper => "topicConfigSerializeWrapper",
+            Place::Configs => "topicConfigSerializeWrapper",
             Place::Topics => "topicConfigTable",
             Place::Mappings => "topicQueueMappingInfoMap",
         }
@@ -84,21 +84,21 @@ impl JsonSource {
     fn entry(&mut self, reader: &mut Reader<'_>, body: &mut RegisterBody) -> Result<(), BodyError> {
         let place = self.place;
         if place == Place::Start {
-            self.place = if self.bare { Place::Wrapper } else { Place::Body };
+            self.place = if self.bare { Place::Configs } else { Place::Body };
             return reader.open_object().map_err(|error| BodyError::json(place.name(), error, 0));
         }
         let at_place = |error| BodyError::json(place.name(), error, 0);
         let Some(key) = reader.key().map_err(at_place)? else {
             self.place = match place {
-                Place::Wrapper if !self.bare => Place::Body,
-                Place::Topics | Place::Mappings => Place::Wrapper,
+                Place::Configs if !self.bare => Place::Body,
+                Place::Topics | Place::Mappings => Place::Configs,
                 _ => Place::End,
             };
             return Ok(());
         };
         let taken = match place {
             Place::Body => self.body_member(&key, reader, body),
-            Place::Wrapper => self.wrapper_member(&key, reader, body),
+            Place::Configs => self.configs_member(&key, reader, body),
             Place::Topics => topic(&key, reader, body),
             _ => mapping(&key, reader, body),
         };
@@ -123,14 +123,14 @@ impl JsonSource {
                 body.data_version = Some(data_version::absent(self.now_ms));
                 body.topics.clear();
                 body.mappings.clear();
-                self.place = Place::Wrapper;
+                self.place = Place::Configs;
             }
             _ => reader.skip_member(key)?,
         }
         Ok(())
     }
 
-    fn wrapper_member(
+    fn configs_member(
         &mut self,
         key: &Raw<'_>,
         reader: &mut Reader<'_>,

@@ -35,8 +35,8 @@ pub(super) fn topic(reader: &mut Reader<'_>) -> Result<TopicConfig, JsonError> {
     Ok(TopicConfig { topic: Topic::from(&*name), queues })
 }
 
-/// Reads a topic of the compressed form: name, read and write queues, permission, filter type, and attributes that
-/// nobody keeps, with one blank between (Java: `TopicConfig.decode`).
+/// Reads a topic of the compressed form: name, read and write queues, permission, filter type, and
+/// attributes that nobody keeps, with one blank between (Java: `TopicConfig.decode`).
 pub(super) fn topic_line(line: &[u8]) -> Result<TopicConfig, &'static str> {
     let line = std::str::from_utf8(line).map_err(|_| "topic is not UTF-8")?;
     let mut parts = line.split(' ');

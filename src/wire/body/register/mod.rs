@@ -1,7 +1,8 @@
 //! The body of code 103, in its three layouts, decoded in pieces.
 //!
-//! A full registration can have 16 MiB and more than 100 000 topics. The writer has other work to do meanwhile, so it
-//! calls [`RegisterDecoder::step`] until the body is whole; nothing is applied before that.
+//! A full registration can have 16 MiB and more than 100 000 topics. The writer has other work to
+//! do meanwhile, so it calls [`RegisterDecoder::step`] until the body is whole; nothing is applied
+//! before that.
 
 mod compressed;
 mod json;
@@ -19,7 +20,8 @@ const FULL_BODY_VERSION: i32 = 37;
 const MAPPING_SECTION_VERSION: i32 = 413;
 /// First byte of every zlib stream with a window of 32 KiB; JSON cannot begin with it.
 const ZLIB_FIRST_BYTE: u8 = 0x78;
-/// A step ends after this many decoded bytes even if it has entries left, so that large entries do not make it long.
+/// A step ends after this many decoded bytes even if it has entries left, so that large entries do
+/// not make it long.
 const STEP_BYTES: usize = 256 << 10;
 
 /// How a registration's body is laid out.
@@ -39,8 +41,9 @@ pub enum Layout {
 impl Layout {
     /// The layout that a sender of `version` uses.
     ///
-    /// 5.x brokers with `compressedRegister=true` compress the body but say in the header that they did not; so bytes
-    /// that begin like a zlib stream are taken for one whatever `compressed` says.
+    /// 5.x brokers with `compressedRegister=true` compress the body but say in the header that they
+    /// did not; so bytes that begin like a zlib stream are taken for one whatever `compressed`
+    /// says.
     #[must_use]
     pub fn of(version: i32, compressed: bool, body: &[u8]) -> Layout {
         if version < FULL_BODY_VERSION {
@@ -91,7 +94,8 @@ enum Source {
 }
 
 impl RegisterDecoder {
-    /// A decoder of `body`; `now_ms` is the wall clock, the time stamp of a data version that has none.
+    /// A decoder of `body`; `now_ms` is the wall clock, the time stamp of a data version that has
+    /// none.
     ///
     /// No body at all is a registration without topics and with an all-zero data version.
     #[must_use]
@@ -116,12 +120,13 @@ impl RegisterDecoder {
         RegisterDecoder { source, body: decoded }
     }
 
-    /// Goes on for at most `entries` topics, mappings or other members, and a bounded number of bytes; at least one
-    /// entry is taken. A decoder that is done gives an empty body from then on.
+    /// Goes on for at most `entries` topics, mappings or other members, and a bounded number of
+    /// bytes; at least one entry is taken. A decoder that is done gives an empty body from then on.
     ///
     /// # Errors
     ///
-    /// When the body cannot be read or Java would apply only half of it; the decoder is of no use after that.
+    /// When the body cannot be read or Java would apply only half of it; the decoder is of no use
+    /// after that.
     pub fn step(&mut self, entries: usize) -> Result<Step, BodyError> {
         let entries = entries.max(1);
         let done = match &mut self.source {

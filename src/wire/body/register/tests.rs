@@ -31,9 +31,8 @@ const ZIP_513: &str = concat!(
 );
 
 fn bytes_of(hex: &str) -> Bytes {
-    let digits: Vec<u8> =
-        hex.bytes().map(|digit| (digit as char).to_digit(16).unwrap() as u8).collect();
-    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect::<Vec<u8>>().into()
+    let byte = |at| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
+    (0..hex.len()).step_by(2).map(byte).collect::<Vec<u8>>().into()
 }
 
 fn topic(name: &str, read: i32, write: i32, perm: i32, sys_flag: i32) -> TopicConfig {
@@ -53,7 +52,7 @@ fn accepted(text: &str) -> RegisterBody {
 }
 
 /// A body whose wrapper is `members`.
-fn wrapper(members: &str) -> String {
+fn configs(members: &str) -> String {
     format!(r#"{{"topicConfigSerializeWrapper":{{{members}}}}}"#)
 }
 
@@ -151,7 +150,7 @@ fn a_step_ends_in_bounded_bytes_even_if_entries_are_large() {
     let topics: Vec<String> = (0..20)
         .map(|n| format!(r#""{n}":{{"topicName":"{n}","attributes":{{"a":"{attributes}"}}}}"#))
         .collect();
-    let body = Bytes::from(wrapper(&format!(r#""topicConfigTable":{{{}}}"#, topics.join(","))));
+    let body = Bytes::from(configs(&format!(r#""topicConfigTable":{{{}}}"#, topics.join(","))));
     let mut decoder = RegisterDecoder::new(body, Layout::Json, NOW);
     assert!(matches!(decoder.step(usize::MAX), Ok(Step::More)));
     assert_eq!(decoder.body.topics.len(), 3, "256 KiB are in the third topic of 100 kB");
@@ -178,7 +177,7 @@ fn absent_members_have_defaults() {
     }
     assert_eq!(accepted(r#"{"filterServerList":null}"#).filter_servers, None);
     let mapping =
-        &accepted(&wrapper(r#""topicQueueMappingInfoMap":{"T":{"bname":"b"}}"#)).mappings[0];
+        &accepted(&configs(r#""topicQueueMappingInfoMap":{"T":{"bname":"b"}}"#)).mappings[0];
     assert_eq!((mapping.total_queues, mapping.epoch, mapping.dirty), (0, 0, false));
     assert_eq!(mapping.scope.as_deref(), Some("__global__"));
     assert_eq!(mapping.current_ids, Some(vec![]));
@@ -195,11 +194,11 @@ fn explicit_nulls_of_numbers_are_zero() {
     ));
     assert_eq!(body.data_version, version(0, NOW, Some(1)));
     assert_eq!(body.topics, [topic("NU1", 16, 16, 0, 0), topic("NU2", 16, 16, 6, 0)]);
-    assert_eq!(accepted(&wrapper(r#""dataVersion":null"#)).data_version, None);
-    let counter = accepted(&wrapper(r#""dataVersion":{"counter":null,"timestamp":5}"#));
+    assert_eq!(accepted(&configs(r#""dataVersion":null"#)).data_version, None);
+    let counter = accepted(&configs(r#""dataVersion":{"counter":null,"timestamp":5}"#));
     assert_eq!(counter.data_version, version(0, 5, None));
     let mapping =
-        wrapper(r#""topicQueueMappingInfoMap":{"T":{"bname":"b","currIdMap":null,"scope":null}}"#);
+        configs(r#""topicQueueMappingInfoMap":{"T":{"bname":"b","currIdMap":null,"scope":null}}"#);
     let mapping = &accepted(&mapping).mappings[0];
     assert_eq!((&mapping.scope, &mapping.current_ids), (&None, &None));
 }
@@ -212,11 +211,11 @@ fn what_java_would_apply_by_half_is_refused() {
         "registration[topicConfigSerializeWrapper]: null where an object must be at byte 31",
     );
     refused(
-        &wrapper(r#""topicConfigTable":null"#),
+        &configs(r#""topicConfigTable":null"#),
         &format!("{place}[topicConfigTable]: null where an object must be"),
     );
     refused(
-        &wrapper(r#""topicQueueMappingInfoMap":null,"topicQueueMappingDetailMap":null"#),
+        &configs(r#""topicQueueMappingInfoMap":null,"topicQueueMappingDetailMap":null"#),
         &format!("{place}[topicQueueMappingInfoMap]: null where an object must be"),
     );
     for (value, what) in [
@@ -228,7 +227,7 @@ fn what_java_would_apply_by_half_is_refused() {
         (r#"{"topicName":"T","perm":2147483648}"#, "number does not fit 32 bits"),
     ] {
         let table =
-            wrapper(&format!(r#""topicConfigTable":{{"A":{{"topicName":"A"}},"T":{value}}}"#));
+            configs(&format!(r#""topicConfigTable":{{"A":{{"topicName":"A"}},"T":{value}}}"#));
         refused(&table, &format!("topicConfigTable[T]: {what}"));
     }
     for (value, what) in [
@@ -238,7 +237,7 @@ fn what_java_would_apply_by_half_is_refused() {
         (r#"{"bname":"b","currIdMap":{2147483648:0}}"#, "key is not a 32-bit number"),
         (r#"{"bname":"b","currIdMap":{"x":0}}"#, "key is not a 32-bit number"),
     ] {
-        let map = wrapper(&format!(r#""topicQueueMappingInfoMap":{{"T":{value}}}"#));
+        let map = configs(&format!(r#""topicQueueMappingInfoMap":{{"T":{value}}}"#));
         refused(&map, &format!("topicQueueMappingInfoMap[T]: {what}"));
     }
     refused(r#"{"filterServerList":"x"}"#, "registration[filterServerList]: not an array");
@@ -249,14 +248,15 @@ fn what_java_would_apply_by_half_is_refused() {
 
 #[test]
 fn integer_keys_may_be_bare_or_quoted_and_the_last_of_two_counts() {
-    let map = wrapper(
-        r#""topicQueueMappingInfoMap":{"T":{"bname":"b","currIdMap":{"2":1,-1:5,'0':3,"02":9,0:4}}}"#,
-    );
+    let map = configs(concat!(
+        r#""topicQueueMappingInfoMap":{"T":{"bname":"b","currIdMap":{"2":1,-1:5,'0':3,"#,
+        r#""02":9,0:4}}}"#
+    ));
     assert_eq!(accepted(&map).mappings[0].current_ids, Some(vec![(-1, 5), (0, 4), (2, 9)]));
 }
 
 #[test]
-fn the_last_of_two_wrappers_counts_whole() {
+fn the_last_of_two_equal_members_counts_whole() {
     let body = accepted(concat!(
         r#"{"topicConfigSerializeWrapper":{"dataVersion":{"counter":7},"#,
         r#""topicConfigTable":{"A":{"topicName":"A"}},"#,
@@ -270,7 +270,7 @@ fn the_last_of_two_wrappers_counts_whole() {
 }
 
 #[test]
-fn the_bare_layout_is_the_wrapper_alone() {
+fn the_bare_layout_is_topics_and_version_alone() {
     let text = r#"{"dataVersion":{"counter":4},"topicConfigTable":{"T":{"topicName":"T"}}}"#;
     let body = decode(Bytes::from_static(text.as_bytes()), Layout::Bare, NOW).expect("decodes");
     assert_eq!(body.data_version, version(0, NOW, Some(4)));
@@ -425,7 +425,7 @@ fn a_bomb_is_refused_with_little_memory() {
 #[test]
 fn an_error_quotes_at_most_40_characters_of_a_name() {
     let long = "n".repeat(5000);
-    let text = wrapper(&format!(r#""topicConfigTable":{{"{long}":null}}"#));
+    let text = configs(&format!(r#""topicConfigTable":{{"{long}":null}}"#));
     let error = json(&text).expect_err("null").to_string();
     assert!(error.len() < 130, "{error}");
 }
