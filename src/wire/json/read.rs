@@ -467,16 +467,7 @@ impl<'a> Reader<'a> {
 
     fn number_as_text(&self, token: &'a [u8]) -> Result<Cow<'a, str>, JsonError> {
         let text = std::str::from_utf8(token).map_err(|_| self.utf8())?;
-        let text = text.strip_suffix('L').unwrap_or(text);
-        let spelled = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
-        let decimal: Option<f64> = text.parse().ok();
-        match decimal {
-            Some(decimal) if text.bytes().all(spelled) => {
-                let has_exponent = text.contains(['e', 'E']);
-                Ok(if has_exponent { number::java_double(decimal).into() } else { text.into() })
-            }
-            _ => Err(self.error("not a number")),
-        }
+        number::as_text(text).ok_or(self.error("not a number"))
     }
 
     /// Goes through one value, writing it compactly to `out` if there is one. The peer's nesting
