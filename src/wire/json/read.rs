@@ -259,7 +259,8 @@ impl<'a> Reader<'a> {
         self.unusual_number()
     }
 
-    /// Takes a boolean: also `null` (false), a number (0 is false), a text (only `true` is true).
+    /// Takes a boolean: also `null` (false), a number (only 1 is true), a text (only
+    /// `true` is true).
     ///
     /// # Errors
     ///
@@ -269,7 +270,7 @@ impl<'a> Reader<'a> {
             Kind::Boolean if self.byte() == Some(b't') => self.word(b"true").map(|()| true),
             Kind::Boolean => self.word(b"false").map(|()| false),
             Kind::Null => self.word(b"null").map(|()| false),
-            Kind::Number => Ok(self.long()? != 0),
+            Kind::Number => Ok(self.long()? == 1),
             Kind::Text => Ok(self.text()?.name()?.eq_ignore_ascii_case(b"true")),
             Kind::Object | Kind::Array => Err(self.error("not a boolean")),
         }

@@ -140,7 +140,7 @@ fn booleans_come_in_many_spellings() {
     for text in ["true", "1", "\"true\"", "'TRUE'"] {
         assert!(boolean(text), "{text}");
     }
-    for text in ["false", "0", "null", "\"\"", "\"yes\""] {
+    for text in ["false", "0", "7", "null", "\"\"", "\"yes\""] {
         assert!(!boolean(text), "{text}");
     }
 }
