@@ -16,6 +16,11 @@ pub const JSON_DEPTH_MAX: usize = 64;
 pub const INFLATED_BYTES_MAX: usize = 256 << 20;
 /// Largest single entry (a topic, a mapping, a list) of a compressed registration.
 pub const INFLATED_ENTRY_BYTES_MAX: usize = 1 << 20;
+/// Most topics, and most mappings of static topics, in one compressed registration: what a JSON
+/// one can hold, too.
+pub const REGISTERED_ENTRIES_MAX: usize = 1 << 20;
+/// Most filter servers of one broker (they were given up in 4.x; lists are short or empty).
+pub const FILTER_SERVERS_MAX: usize = 1024;
 /// Most write requests that one shard may have with the writer at a time; one more is answered "busy".
 pub const LANE_REQUESTS_MAX: usize = 4096;
 /// Most bytes of request bodies with the writer, all shards together; over it shards stop reading large frames.

@@ -114,8 +114,8 @@ impl<S: Service> Driver<S> {
         let now = options.clock.now();
         // One second more: activity is noted in whole seconds, and nobody is to be closed early.
         let silence_s = options.idle_s.saturating_add(1);
-        let wheel = (options.idle_s > 0)
-            .then(|| IdleWheel::new(silence_s, connections_max, seconds(now)));
+        let wheel =
+            (options.idle_s > 0).then(|| IdleWheel::new(silence_s, connections_max, seconds(now)));
         Ok(Driver {
             shard: options.shard,
             service,

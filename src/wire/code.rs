@@ -38,7 +38,8 @@ pub mod request {
         GET_ALL_TOPIC_LIST_FROM_NAMESERVER = 206;
         /// Removes a topic.
         DELETE_TOPIC_IN_NAMESRV = 216;
-        /// Adds a topic without a broker's registration. Up to 3.x the code meant a look-up of KV values.
+        /// Adds a topic without a broker's registration. Up to 3.x the code meant a look-up of KV
+        /// values.
         REGISTER_TOPIC_IN_NAMESRV = 217;
         /// All values of one KV namespace.
         GET_KVLIST_BY_NAMESPACE = 219;

@@ -41,7 +41,8 @@ impl HeaderKind {
     }
 }
 
-/// One request or response with its header decoded. Borrows from the frame where no escape forces a copy.
+/// One request or response with its header decoded. Borrows from the frame where no escape forces a
+/// copy.
 #[derive(Debug, Default)]
 pub struct Command<'a> {
     /// Request code, or response code in a response; 0 if the header had none.
@@ -72,7 +73,8 @@ impl<'a> Command<'a> {
     ///
     /// # Errors
     ///
-    /// When the header cannot be read; the connection is to be closed, as the stream cannot be trusted any more.
+    /// When the header cannot be read; the connection is to be closed, as the stream cannot be
+    /// trusted any more.
     pub fn decode(
         head: &FrameHead,
         frame: &'a [u8],
@@ -104,7 +106,8 @@ impl<'a> Command<'a> {
         self.flag & FLAG_ONEWAY != 0
     }
 
-    /// The body as a value that outlives the frame: shared with the owner if there is one, else copied.
+    /// The body as a value that outlives the frame: shared with the owner if there is one, else
+    /// copied.
     #[must_use]
     pub fn body_bytes(&self) -> Bytes {
         match self.owner {

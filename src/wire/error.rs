@@ -146,8 +146,8 @@ impl fmt::Display for Foreign {
 
 /// A body that is refused: answered with code 1, and nothing of it is applied.
 ///
-/// Its text says what is wrong and where. It quotes at most [`EXCERPT_CHARS_MAX`] printable characters of the body,
-/// since it travels back in a remark and into the log.
+/// Its text says what is wrong and where. It quotes at most 40 printable
+/// characters of the body, since it travels back in a remark and into the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BodyError {
     what: Cow<'static, str>,
@@ -165,12 +165,14 @@ enum Position {
 }
 
 impl BodyError {
-    /// `place` is a member path, such as `topicConfigTable`; it may name an entry through [`excerpt`].
+    /// `place` is a member path, such as `topicConfigTable`; it may name an entry through
+    /// [`excerpt`].
     pub(super) fn new(place: impl Into<String>, what: impl Into<Cow<'static, str>>) -> BodyError {
         BodyError { what: what.into(), place: place.into(), position: None }
     }
 
-    /// A JSON error in the part of a body that `place` names; `before` bytes of the body came before that part.
+    /// A JSON error in the part of a body that `place` names; `before` bytes of the body came
+    /// before that part.
     pub(super) fn json(place: impl Into<String>, error: JsonError, before: usize) -> BodyError {
         BodyError::new(place, error.reason).at_byte(before + error.at)
     }
@@ -182,7 +184,8 @@ impl BodyError {
         self
     }
 
-    /// The same error with the line of `text` that its byte offset lies in: for files that people edit.
+    /// The same error with the line of `text` that its byte offset lies in: for files that people
+    /// edit.
     #[must_use]
     pub(super) fn with_line(mut self, text: &[u8]) -> BodyError {
         if let Some(Position::Byte(at)) = self.position {
@@ -206,7 +209,8 @@ impl fmt::Display for BodyError {
 
 impl std::error::Error for BodyError {}
 
-/// The beginning of `text` for an error message: printable, at most [`EXCERPT_CHARS_MAX`] characters.
+/// The beginning of `text` for an error message: printable, at most [`EXCERPT_CHARS_MAX`]
+/// characters.
 pub(super) fn excerpt(text: &str) -> String {
     let mut short: String = text
         .chars()

@@ -1,7 +1,8 @@
 //! Extension fields and the typed look at them.
 //!
-//! Java decodes them into a header object and swallows what is missing or unparseable: the member keeps its default.
-//! Here absence and nonsense are both `None`, and the handler decides (Java: `RemotingCommand.decodeCommandCustomHeader`).
+//! Java decodes them into a header object and swallows what is missing or unparseable: the member
+//! keeps its default. Here absence and nonsense are both `None`, and the handler decides (Java:
+//! `RemotingCommand.decodeCommandCustomHeader`).
 
 use std::borrow::Cow;
 
@@ -25,7 +26,8 @@ impl<'a> ExtFields<'a> {
         self.fields.iter().rev().find(|(field, _)| field == name).map(|(_, value)| &**value)
     }
 
-    /// Adds a field; a null value takes an earlier field of that name away, as it does in Java's map.
+    /// Adds a field; a null value takes an earlier field of that name away, as it does in Java's
+    /// map.
     pub(super) fn put(
         &mut self,
         name: Cow<'a, str>,
@@ -53,19 +55,22 @@ impl Command<'_> {
         self.ext.get(name)
     }
 
-    /// True only for a text that is `true` in any letter case (Java: `Boolean.parseBoolean`); `None` if absent.
+    /// True only for a text that is `true` in any letter case (Java: `Boolean.parseBoolean`);
+    /// `None` if absent.
     #[must_use]
     pub fn boolean(&self, name: &str) -> Option<bool> {
         self.text(name).map(|text| text.eq_ignore_ascii_case("true"))
     }
 
-    /// A decimal number with an optional sign (Java: `Long.parseLong`); `None` if absent or anything else.
+    /// A decimal number with an optional sign (Java: `Long.parseLong`); `None` if absent or
+    /// anything else.
     #[must_use]
     pub fn long(&self, name: &str) -> Option<i64> {
         self.text(name)?.parse().ok()
     }
 
-    /// A decimal number with an optional sign (Java: `Integer.parseInt`); `None` if absent or anything else.
+    /// A decimal number with an optional sign (Java: `Integer.parseInt`); `None` if absent or
+    /// anything else.
     #[must_use]
     pub fn int(&self, name: &str) -> Option<i32> {
         self.text(name)?.parse().ok()

@@ -1,7 +1,8 @@
 //! Finds frames in buffered bytes: a 4-byte length, the kind of header, its 3-byte length.
 //!
-//! Every field is checked as soon as its bytes are there, so that a peer cannot make us wait for (or reserve) what it
-//! merely announces. Nothing here allocates. Source of the rules: Java `NettyDecoder`, `RemotingCommand.decode`.
+//! Every field is checked as soon as its bytes are there, so that a peer cannot make us wait for
+//! (or reserve) what it merely announces. Nothing here allocates. Source of the rules: Java
+//! `NettyDecoder`, `RemotingCommand.decode`.
 
 use std::ops::Range;
 
@@ -60,13 +61,15 @@ pub fn next(buffered: &[u8]) -> Result<Option<FrameHead>, WireError> {
     Ok(Some(FrameHead { kind, header_bytes: header, body_bytes, total_bytes }))
 }
 
-/// Bytes that the frame at the front of `buffered` will have, once its length field is there and acceptable.
+/// Bytes that the frame at the front of `buffered` will have, once its length field is there and
+/// acceptable.
 #[must_use]
 pub fn announced(buffered: &[u8]) -> Option<usize> {
     checked_length(buffered).ok().flatten().map(|length| LENGTH_BYTES + length)
 }
 
-/// The length field: more than the 4 bytes behind it, as no header is empty, and not over the limit.
+/// The length field: more than the 4 bytes behind it, as no header is empty, and not over the
+/// limit.
 fn checked_length(buffered: &[u8]) -> Result<Option<usize>, WireError> {
     let Some(field) = buffered.first_chunk::<LENGTH_BYTES>() else { return Ok(None) };
     let announced = u32::from_be_bytes(*field);

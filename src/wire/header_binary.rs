@@ -2,20 +2,18 @@
 //!
 //! ```text
 //! code i16 | language u8 | version i16 | opaque i32 | flag i32
-//! remark length i32 | remark | fields length i32 | fields: (name length i16, name, value length i32, value)*
+//! remark length i32 | remark
+//! fields length i32 | (name length i16 | name | value length i32 | value)*
 //! ```
 //!
-//! Stricter than Java in one point: nothing may run past the header's declared end into the body, and what is left of
-//! the header behind the fields is passed over. No known peer writes either.
+//! Stricter than Java in one point: nothing may run past the header's declared end into the body,
+//! and what is left of the header behind the fields is passed over. No known peer writes either.
 
 use std::borrow::Cow;
 
 use super::command::Command;
 use super::error::WireError;
 use crate::ids::Opaque;
-
-/// Bytes of a header without remark and fields.
-pub(super) const FIXED_BYTES: usize = 21;
 
 /// Reads `header` into `command`. A text of no bytes is absent, which differs from the JSON form.
 pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<(), WireError> {
@@ -104,6 +102,9 @@ mod tests {
         read(&header(tail)).map(|_| ()).expect_err("must be refused")
     }
 
+    /// Bytes of a header without remark and fields.
+    const FIXED_BYTES: usize = 21;
+
     #[test]
     fn the_smallest_header_has_21_bytes() {
         let bytes = header(&[0; 8]);
@@ -128,7 +129,8 @@ mod tests {
     #[test]
     fn fields_are_read_and_an_empty_value_is_absent() {
         let bytes = header(
-            b"\x00\x00\x00\x00\x00\x00\x00\x19\x00\x09namespace\x00\x00\x00\x01n\x00\x03key\x00\x00\x00\x00",
+            b"\x00\x00\x00\x00\x00\x00\x00\x19\
+            \x00\x09namespace\x00\x00\x00\x01n\x00\x03key\x00\x00\x00\x00",
         );
         let command = read(&bytes).expect("decodes");
         assert_eq!(command.text("namespace"), Some("n"));
@@ -138,7 +140,8 @@ mod tests {
     #[test]
     fn an_empty_name_is_passed_over_and_a_remark_is_read() {
         let bytes = header(
-            b"\x00\x00\x00\x02hi\x00\x00\x00\x0f\x00\x00\x00\x00\x00\x01x\x00\x01k\x00\x00\x00\x01v",
+            b"\x00\x00\x00\x02hi\
+            \x00\x00\x00\x0f\x00\x00\x00\x00\x00\x01x\x00\x01k\x00\x00\x00\x01v",
         );
         let command = read(&bytes).expect("decodes");
         assert_eq!(command.remark.as_deref(), Some("hi"));

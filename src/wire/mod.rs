@@ -6,11 +6,12 @@
 //!
 //! `length` counts everything behind itself. This module does not know that sockets exist.
 //!
-//! The way in: [`frame::next`] finds a frame in buffered bytes, [`Command::decode`] reads its header, [`body`] the
-//! bodies of the codes that have one. The way out: [`Reply::begin`] or [`Request::encode`] append to an output buffer.
+//! The way in: [`frame::next`] finds a frame in buffered bytes, [`Command::decode`] reads its
+//! header, [`body`] the bodies of the codes that have one. The way out: [`Reply::begin`] or
+//! [`Request::encode`] append to an output buffer.
 //!
-//! Three kinds of "no", three types: `None` is "not all here yet", [`WireError`] closes the connection, [`BodyError`]
-//! becomes an answer with code 1.
+//! Three kinds of "no", three types: `None` is "not all here yet", [`WireError`] closes the
+//! connection, [`BodyError`] becomes an answer with code 1.
 
 pub mod body;
 pub mod code;
@@ -31,5 +32,6 @@ pub use frame::FrameHead;
 pub use reply::{OpenFrame, Reply};
 pub use request::Request;
 
-/// Version ordinal in everything we send: that of release 5.5.0, whose behaviour is reproduced (Java: `MQVersion`).
+/// Version ordinal in everything we send: that of release 5.5.0, whose behaviour is reproduced
+/// (Java: `MQVersion`).
 pub const OWN_VERSION: i32 = 513;

@@ -1,4 +1,5 @@
-//! Appending an answer to an output buffer: the head first, then whatever the caller writes, then the length.
+//! Appending an answer to an output buffer: the head first, then whatever the caller writes, then
+//! the length.
 
 use super::OWN_VERSION;
 use super::code::response;
@@ -38,10 +39,17 @@ impl Reply<'_> {
         Reply { code: response::SUCCESS, opaque, remark: None, ext: None }
     }
 
-    /// Appends a frame's head to `out`; the caller appends the body behind it and then calls [`OpenFrame::finish`].
+    /// Appends a frame's head to `out`; the caller appends the body behind it and then calls
+    /// [`OpenFrame::finish`].
     ///
-    /// A header too long for its length field (16 MiB of remark or fields) becomes an error that says so.
+    /// A header too long for its length field (16 MiB of remark or fields) becomes an error that
+    /// says so.
     pub fn begin(&self, kind: HeaderKind, out: &mut Vec<u8>) -> OpenFrame {
+        if let (HeaderKind::Json, response::SUCCESS, None, None) =
+            (kind, self.code, self.remark, self.ext)
+        {
+            return plain_success(self.opaque, out);
+        }
         let header = Header {
             code: self.code,
             flag: FLAG_RESPONSE,
@@ -63,9 +71,34 @@ impl Reply<'_> {
     }
 }
 
+/// The header that nearly all answers have, around the number that differs.
+const PLAIN_SUCCESS: [&[u8]; 2] = [
+    b"{\"code\":0,\"flag\":1,\"language\":\"JAVA\",\"opaque\":",
+    b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
+];
+const _: () = assert!(OWN_VERSION == 513, "the plain header spells it out");
+
+fn plain_success(opaque: Opaque, out: &mut Vec<u8>) -> OpenFrame {
+    let start = out.len();
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(opaque.0).as_bytes();
+    let [before, behind] = PLAIN_SUCCESS;
+    // At most 11 digits and a sign: the length takes one byte.
+    let length = u8::try_from(before.len() + digits.len() + behind.len()).unwrap_or(u8::MAX);
+    out.reserve(PREFIX_BYTES + usize::from(length));
+    out.extend_from_slice(&[0, 0, 0, 0, HeaderKind::Json.byte(), 0, 0, length]);
+    out.extend_from_slice(before);
+    out.extend_from_slice(digits);
+    out.extend_from_slice(behind);
+    OpenFrame { start }
+}
+
+const _: () = assert!(PLAIN_SUCCESS[0].len() + 12 + PLAIN_SUCCESS[1].len() < 256);
+
 impl OpenFrame {
-    /// Writes the length, now that the body is there. Returns the bytes of the whole frame; more than
-    /// [`crate::limits::FRAME_BYTES_MAX`] cannot be read by Java peers, which is for the caller to count.
+    /// Writes the length, now that the body is there. Returns the bytes of the whole frame; more
+    /// than [`crate::limits::FRAME_BYTES_MAX`] cannot be read by Java peers, which is for the
+    /// caller to count.
     pub fn finish(self, out: &mut [u8]) -> usize {
         let total = out.len() - self.start;
         // A frame beyond 4 GiB is beyond any peer; its length field shows the largest value.
@@ -130,7 +163,10 @@ impl Header<'_> {
         }
         out.extend_from_slice(b",\"flag\":");
         put_int(out, self.flag);
-        out.extend_from_slice(b",\"language\":\"JAVA\",\"opaque\":");
+        out.extend_from_slice(
+            b",\"language\":\"JAVA\",\
+            \"opaque\":",
+        );
         put_int(out, self.opaque.0);
         if let Some(remark) = self.remark {
             out.extend_from_slice(b",\"remark\":");
@@ -202,20 +238,45 @@ mod tests {
             remark: Some(" request type 999 not supported"),
             ext: None,
         };
-        let expected = b"\x00\x00\x00\x8e\x00\x00\x00\x8a{\"code\":3,\"flag\":1,\"language\":\"JAVA\",\"opaque\":7,\"remark\":\" request type 999 not supported\",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
+        let expected = b"\x00\x00\x00\x8e\x00\x00\x00\x8a{\"code\":3,\
+            \"flag\":1,\"language\":\"JAVA\",\
+            \"opaque\":7,\"remark\":\" request type 999 not supported\",\
+            \"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
         assert_eq!(reply(&not_supported, HeaderKind::Json, b""), expected);
 
         let changed = [("changed", "false")];
         let version = Reply { ext: Some(&changed), ..Reply::success(Opaque(19)) };
-        let header = "{\"code\":0,\"extFields\":{\"changed\":\"false\"},\"flag\":1,\"language\":\"JAVA\",\"opaque\":19,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
+        let header = "\
+            {\"code\":0,\"extFields\":{\"changed\":\"false\"},\"flag\":1,\"language\":\"JAVA\",\
+            \"opaque\":19,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
         assert_eq!(
             reply(&version, HeaderKind::Json, b"{}")[8..],
             [header, "{}"].concat().into_bytes()
         );
 
         let empty = Reply { ext: Some(&[]), ..Reply::success(Opaque(-1)) };
-        let header = "{\"code\":0,\"extFields\":{},\"flag\":1,\"language\":\"JAVA\",\"opaque\":-1,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
+        let header = "\
+            {\"code\":0,\"extFields\":{},\"flag\":1,\"language\":\"JAVA\",\
+            \"opaque\":-1,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
         assert_eq!(reply(&empty, HeaderKind::Json, b"")[8..], *header.as_bytes());
+    }
+
+    #[test]
+    fn the_plain_header_is_the_one_that_is_put_together() {
+        for opaque in [0, 9, -1, 123_456, i32::MAX, i32::MIN].map(Opaque) {
+            let header = Header {
+                code: 0,
+                flag: FLAG_RESPONSE,
+                version: OWN_VERSION,
+                opaque,
+                remark: None,
+                ext: None,
+            };
+            let mut expected = Vec::new();
+            let open = header.begin(HeaderKind::Json, &mut expected).expect("short");
+            open.finish(&mut expected);
+            assert_eq!(reply(&Reply::success(opaque), HeaderKind::Json, b""), expected);
+        }
     }
 
     #[test]
@@ -226,12 +287,18 @@ mod tests {
             remark: Some(" request type 999 not supported"),
             ext: Some(&[]),
         };
-        let expected = b"\x00\x00\x00\x38\x01\x00\x00\x34\x00\x03\x00\x02\x01\x00\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\x1f request type 999 not supported\x00\x00\x00\x00";
+        let expected = b"\
+            \x00\x00\x00\x38\x01\x00\x00\x34\
+            \x00\x03\x00\x02\x01\x00\x00\x00\x08\x00\x00\x00\x01\x00\x00\x00\
+            \x1f request type 999 not supported\x00\x00\x00\x00";
         assert_eq!(reply(&not_supported, HeaderKind::Binary, b""), expected);
 
         let wiped = [("wipeTopicCount", "2")];
         let wiped = Reply { ext: Some(&wiped), ..Reply::success(Opaque(19)) };
-        let expected = b"\x00\x00\x00\x2e\x01\x00\x00\x2a\x00\x00\x00\x02\x01\x00\x00\x00\x13\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x15\x00\x0ewipeTopicCount\x00\x00\x00\x012";
+        let expected = b"\
+            \x00\x00\x00\x2e\x01\x00\x00\x2a\
+            \x00\x00\x00\x02\x01\x00\x00\x00\x13\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\
+            \x15\x00\x0ewipeTopicCount\x00\x00\x00\x012";
         assert_eq!(reply(&wiped, HeaderKind::Binary, b""), expected);
     }
 

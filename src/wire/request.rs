@@ -1,4 +1,5 @@
-//! Writing a request: notices to brokers, the load generator, tests. Its answer is read by [`super::Command::decode`].
+//! Writing a request: notices to brokers, the load generator, tests. Its answer is read by
+//! [`super::Command::decode`].
 
 use super::command::HeaderKind;
 use super::reply::Header;
@@ -22,8 +23,8 @@ pub struct Request<'a> {
 }
 
 impl Request<'_> {
-    /// Appends the whole frame to `out` and returns its bytes; 0 and nothing appended if the header does not fit the
-    /// three bytes of its length field.
+    /// Appends the whole frame to `out` and returns its bytes; 0 and nothing appended if the header
+    /// does not fit the three bytes of its length field.
     pub fn encode(&self, kind: HeaderKind, out: &mut Vec<u8>) -> usize {
         let header = Header {
             code: self.code,
@@ -53,7 +54,8 @@ mod tests {
     #[test]
     fn requests_are_written_as_java_writes_them() {
         let clusters = Request { code: 106, opaque: Opaque(2), version: 513, ..Request::default() };
-        let expected = "{\"code\":106,\"flag\":0,\"language\":\"JAVA\",\"opaque\":2,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
+        let expected = "{\"code\":106,\"flag\":0,\"language\":\"JAVA\",\
+            \"opaque\":2,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
         assert_eq!(encoded(&clusters, HeaderKind::Json)[8..], *expected.as_bytes());
 
         let topic = [("topic", "T1")];
@@ -64,7 +66,9 @@ mod tests {
             ext: &topic,
             ..Request::default()
         };
-        let expected = b"\x00\x00\x00\x26\x01\x00\x00\x22\x00\x69\x00\x02\x01\x00\x00\x00\x80\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0d\x00\x05topic\x00\x00\x00\x02T1";
+        let expected = b"\
+            \x00\x00\x00\x26\x01\x00\x00\x22\x00\x69\x00\x02\x01\x00\x00\x00\x80\
+            \x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x0d\x00\x05topic\x00\x00\x00\x02T1";
         assert_eq!(encoded(&route, HeaderKind::Binary), expected);
     }
 
@@ -77,7 +81,12 @@ mod tests {
         ];
         let notice =
             Request { code: 905, opaque: Opaque(4), flag: 2, version: 513, ext: &ext, body: &[] };
-        let expected = b"\x01\x00\x00\x6a\x03\x89\x00\x02\x01\x00\x00\x00\x04\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x55\x00\x0chaBrokerAddr\x00\x00\x00\x0f127.0.0.1:21730\x00\x0dminBrokerAddr\x00\x00\x00\x0f127.0.0.1:21720\x00\x0bminBrokerId\x00\x00\x00\x010";
+        let expected = b"\
+            \x01\x00\x00\x6a\
+            \x03\x89\x00\x02\x01\x00\x00\x00\x04\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x55\
+            \x00\x0chaBrokerAddr\x00\x00\x00\x0f127.0.0.1:21730\
+            \x00\x0dminBrokerAddr\x00\x00\x00\x0f127.0.0.1:21720\
+            \x00\x0bminBrokerId\x00\x00\x00\x010";
         assert_eq!(encoded(&notice, HeaderKind::Binary)[4..], *expected);
     }
 

@@ -2,11 +2,12 @@
 
 use crate::model::Dialect;
 
-/// Largest number that a JavaScript reader holds exactly; beyond it the standard dialect writes text.
+/// Largest number that a JavaScript reader holds exactly; beyond it the standard dialect writes
+/// text.
 const EXACT_MAX: i64 = (1 << 53) - 1;
 
-/// Appends `text` in quotes. Escaped are `"`, `\` and control characters below U+0020; all else stays as it is, in
-/// both dialects.
+/// Appends `text` in quotes. Escaped are `"`, `\` and control characters below U+0020; all else
+/// stays as it is, in both dialects.
 pub fn put_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     let mut clean = 0;
