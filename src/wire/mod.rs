@@ -5,46 +5,33 @@
 //! ```
 //!
 //! `length` counts everything behind itself. This module does not know that sockets exist.
+//!
+//! The way in: [`frame::next`] finds a frame in buffered bytes, [`Command::decode`] reads its
+//! header, [`body`] the bodies of the codes that have one. The way out: [`Reply::begin`] or
+//! [`Request::encode`] append to an output buffer.
+//!
+//! Three kinds of "no", three types: `None` is "not all here yet", [`WireError`] closes the
+//! connection, [`BodyError`] becomes an answer with code 1.
 
-use std::borrow::Cow;
+pub mod body;
+pub mod code;
+mod command;
+mod error;
+mod fields;
+pub mod frame;
+mod header_binary;
+mod header_json;
+pub mod json;
+mod reply;
+mod request;
 
-use bytes::Bytes;
-use smallvec::SmallVec;
+pub use command::{Command, HeaderKind};
+pub use error::{BodyError, Foreign, WireError};
+pub use fields::ExtFields;
+pub use frame::FrameHead;
+pub use reply::{OpenFrame, Reply};
+pub use request::Request;
 
-use crate::ids::Opaque;
-
-/// How a header is serialized: the frame's fifth byte (Java: `SerializeType`).
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum HeaderKind {
-    /// A JSON object.
-    #[default]
-    Json,
-    /// The compact form, `ROCKETMQ`.
-    Binary,
-}
-
-/// One request (or stray response) with its header decoded. Borrows from the frame where no escape forces a copy.
-#[derive(Debug)]
-pub struct Command<'a> {
-    /// Request code.
-    pub code: i32,
-    /// Sender's version ordinal.
-    pub version: i32,
-    /// Correlation number; `None` if the header had none.
-    pub opaque: Option<Opaque>,
-    /// Bit 0: a response. Bit 1: one-way.
-    pub flag: i32,
-    /// Extension fields.
-    pub ext: ExtFields<'a>,
-    /// Bytes behind the header.
-    pub body: &'a [u8],
-    /// The buffer that `body` lies in, if it can be shared instead of copied.
-    pub owner: Option<&'a Bytes>,
-}
-
-/// Extension fields in the order they came; a name that comes twice counts with its last value.
-#[derive(Debug, Default)]
-pub struct ExtFields<'a> {
-    /// Name and value.
-    pub fields: SmallVec<[(Cow<'a, str>, Cow<'a, str>); 8]>,
-}
+/// Version ordinal in everything we send: that of release 5.5.0, whose behaviour is reproduced
+/// (Java: `MQVersion`).
+pub const OWN_VERSION: i32 = 513;

@@ -1,0 +1,646 @@
+//! Sockets on io_uring: the one module with unsafe code. It knows no protocol.
+//!
+//! One [`Ring`] a shard, inside the shard's executor. It accepts and receives with multishot
+//! operations into buffers lent to the kernel, sends whole buffers that it owns while they are
+//! under way, and enters the kernel once a batch:
+//!
+//! ```text
+//! loop {
+//!     while let Some(event) = ring.next_event() { ... ring.send(key, bytes) ... }   no system call
+//!     if ring.turn()? == Turn::Idle { doorbell.wait().await; ring.awake(); }  one system call
+//! }
+//! ```
+//!
+//! The ring is set up with deferred task work: completions appear only during [`Ring::turn`], on
+//! this thread, and none interrupts it. While the shard sleeps, the kernel rings its [`Doorbell`].
+//!
+//! Memory that the kernel may touch, and what keeps it alive:
+//!
+//! | Memory | Kept by | Until |
+//! |---|---|---|
+//! | receive buffers | [`buffers`] | the ring is dropped and drained |
+//! | a buffer being sent | its slot, which owns the vector and never touches it | the send's
+//! completion |
+//! | the timer's time | a box that is rewritten only when no entry waits for submission | it is
+//! submitted |
+//!
+//! A slot is free again only when all its operations have completed and its socket is closed, so a
+//! completion never meets a slot's next tenant; the generation in `user_data` checks that.
+
+mod buffers;
+mod doorbell;
+mod probe;
+mod slots;
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
+use io_uring::types::{CancelBuilder, Fd, TimeoutFlags, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+
+use self::buffers::Buffers;
+pub use self::buffers::Filled;
+pub use self::doorbell::Doorbell;
+pub use self::probe::{RingProblem, RingUnavailable, probe};
+pub use self::slots::Key;
+use self::slots::{Op, Receive, Sending, Slots, Token};
+
+/// `io_uring_enter`: run deferred task work and look for completions. The crate does not export it.
+const ENTER_GETEVENTS: u32 = 1;
+/// How often [`Ring`]'s drop waits for the kernel to let go, 10 ms each.
+const DRAIN_ROUNDS: u32 = 200;
+
+/// Sizes of a ring.
+#[derive(Clone, Copy, Debug)]
+pub struct RingOptions {
+    /// Entries of the submission queue; more in one batch cost another system call.
+    pub submissions: u32,
+    /// Entries of the completion queue; more in one batch wait in the kernel.
+    pub completions: u32,
+    /// Receive buffers, a power of two; more at a time make the kernel pause the receive.
+    pub buffers: u16,
+    /// Size of each receive buffer.
+    pub buffer_bytes: u32,
+    /// Sockets held at a time; one more is closed as soon as it is accepted.
+    pub connections_max: u32,
+}
+
+impl Default for RingOptions {
+    fn default() -> RingOptions {
+        RingOptions {
+            submissions: 1024,
+            completions: 8192,
+            buffers: 1024,
+            buffer_bytes: 4096,
+            connections_max: 1 << 16,
+        }
+    }
+}
+
+/// What happened. After [`Ring::close`] nothing more is said of a connection.
+#[derive(Debug)]
+pub enum Event {
+    /// A connection was accepted; it is being received from.
+    Accepted(Key),
+    /// One connection over the limit was accepted and closed.
+    Refused,
+    /// Accepting failed and has stopped. Call [`Ring::accept`] again after a while.
+    AcceptFailed(io::Error),
+    /// Bytes came. Read them with [`Ring::bytes`], then [`Ring::give_back`].
+    Received(Key, Filled),
+    /// No more bytes will come: the peer closed its side, or `Some` error. Close it when nothing is
+    /// left to send.
+    Ended(Key, Option<io::Error>),
+    /// A part of the buffer has gone; the ring goes on with the rest.
+    SentSome(Key),
+    /// The whole buffer has gone; here it is again, with its old content.
+    Sent(Key, Vec<u8>),
+    /// The buffer cannot be sent. Close the connection.
+    SendFailed(Key, io::Error),
+    /// The time asked for with [`Ring::wake_in`] has come, or an earlier one.
+    Timer,
+}
+
+/// What [`Ring::turn`] found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// There are events; do not sleep.
+    Busy,
+    /// Nothing to do until the doorbell rings. Call [`Ring::awake`] after the sleep.
+    Idle,
+    /// The kernel is short of memory and took only part; try again after a moment.
+    Short,
+}
+
+/// A socket ring. Lives: one per shard, never leaves its thread. Shares: its doorbell.
+pub struct Ring {
+    uring: ManuallyDrop<IoUring>,
+    buffers: ManuallyDrop<Buffers>,
+    slots: ManuallyDrop<Slots>,
+    /// Entries that found the submission queue full and the kernel unwilling. Bound: the operations
+    /// of all slots.
+    waiting: VecDeque<squeue::Entry>,
+    /// Connections whose receive ended because no buffer was left; started again with the next
+    /// turn.
+    starved: Vec<Key>,
+    listener: TcpListener,
+    accepting: Accepting,
+    timer: ManuallyDrop<Box<Timespec>>,
+    timer_runs: bool,
+    /// An entry that points at `timer` waits for submission.
+    timer_queued: bool,
+    doorbell: Doorbell,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Accepting {
+    No,
+    Yes,
+    /// Cancelled for good.
+    Ending,
+}
+
+/// A builder with the flags of a shard's ring.
+fn builder(completions: u32) -> io_uring::Builder {
+    let mut builder = IoUring::builder();
+    builder
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_submit_all()
+        .setup_clamp()
+        .setup_cqsize(completions)
+        .dontfork();
+    builder
+}
+
+impl Ring {
+    /// A ring that will accept from `listener` and ring `doorbell` when there are completions. Must
+    /// be made on the thread that uses it.
+    ///
+    /// # Errors
+    /// When io_uring or memory is refused; the text names the cure.
+    pub fn new(
+        options: RingOptions,
+        listener: TcpListener,
+        doorbell: Doorbell,
+    ) -> io::Result<Ring> {
+        let uring = builder(options.completions)
+            .build(options.submissions)
+            .map_err(|refusal| io::Error::new(refusal.kind(), probe::refused(&refusal)))?;
+        uring.submitter().register_eventfd(doorbell.eventfd().as_raw_fd())?;
+        let buffers = Buffers::register(&uring, options.buffers, options.buffer_bytes)?;
+        let mut ring = Ring {
+            uring: ManuallyDrop::new(uring),
+            buffers: ManuallyDrop::new(buffers),
+            slots: ManuallyDrop::new(Slots::new(options.connections_max)),
+            waiting: VecDeque::new(),
+            starved: Vec::new(),
+            listener,
+            accepting: Accepting::No,
+            timer: ManuallyDrop::new(Box::default()),
+            timer_runs: false,
+            timer_queued: false,
+            doorbell,
+        };
+        ring.awake();
+        Ok(ring)
+    }
+
+    /// Starts accepting, also again after [`Event::AcceptFailed`].
+    pub fn accept(&mut self) {
+        if self.accepting == Accepting::No {
+            self.accepting = Accepting::Yes;
+            // No SOCK_NONBLOCK: on such a socket io_uring would answer EAGAIN instead of waiting.
+            let entry = opcode::AcceptMulti::new(Fd(self.listener.as_raw_fd()))
+                .flags(libc::SOCK_CLOEXEC)
+                .build();
+            self.push(entry.user_data(Token::ACCEPT.0));
+        }
+    }
+
+    /// Accepts no more, for good. Connections in the listener's queue are reset once the ring is
+    /// dropped.
+    pub fn stop_accepting(&mut self) {
+        if self.accepting == Accepting::Yes {
+            self.cancel(Token::ACCEPT);
+        }
+        self.accepting = Accepting::Ending;
+    }
+
+    /// Connections that are open or being closed.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.slots.used()
+    }
+
+    /// The peer's address, asked of the kernel: for log lines and rare checks.
+    #[must_use]
+    pub fn peer(&self, key: Key) -> Option<SocketAddr> {
+        let slot = self.slots.get(key)?;
+        // Needed: the slot holds a plain number. Sound: a slot's socket is open until its close
+        // completes, and that needs `&mut self`.
+        let socket = unsafe { BorrowedFd::borrow_raw(slot.socket) };
+        socket2::SockRef::from(&socket).peer_addr().ok()?.as_socket()
+    }
+
+    /// The bytes of a filled buffer.
+    #[must_use]
+    pub fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
+        self.buffers.bytes(filled)
+    }
+
+    /// Lends the buffer to the kernel again.
+    pub fn give_back(&mut self, filled: Filled) {
+        self.buffers.give_back(filled);
+    }
+
+    /// Stops receiving from the connection. Bytes that are under way still come.
+    pub fn pause(&mut self, key: Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        slot.wanted = false;
+        if slot.receive == Receive::Armed {
+            slot.receive = Receive::Stopping;
+            self.cancel(Token::new(Op::Receive, key));
+        }
+    }
+
+    /// Receives again.
+    pub fn resume(&mut self, key: Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if !slot.ended && !slot.closing {
+            slot.wanted = true;
+            self.receive(key);
+        }
+    }
+
+    /// Sends `bytes`, all of them, in the next turn.
+    ///
+    /// # Panics
+    /// If a send is under way: the order of two would be the kernel's choice.
+    pub fn send(&mut self, key: Key, bytes: Vec<u8>) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        assert!(slot.sending.is_none(), "one send at a time");
+        slot.sending = Some(Sending { bytes, sent: 0 });
+        self.send_rest(key);
+    }
+
+    /// Closes the connection: cancels what is under way, then closes the socket, then frees the
+    /// slot.
+    pub fn close(&mut self, key: Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if slot.closing {
+            return;
+        }
+        slot.closing = true;
+        slot.wanted = false;
+        let (receive, sending) = (slot.receive, slot.sending.is_some());
+        if receive == Receive::Armed {
+            slot.receive = Receive::Stopping;
+            self.cancel(Token::new(Op::Receive, key));
+        }
+        if sending {
+            self.cancel(Token::new(Op::Send, key));
+        }
+        self.close_if_quiet(key);
+    }
+
+    /// Asks for an [`Event::Timer`] in `ms` milliseconds at the latest. One timer runs at a time;
+    /// asking again moves it.
+    pub fn wake_in(&mut self, ms: u64) {
+        if self.timer_queued {
+            // The entry before this one still points at the time that is about to be rewritten.
+            let _ = self.enter();
+            if self.timer_queued {
+                return;
+            }
+        }
+        let nanos = u32::try_from(ms % 1000).unwrap_or(0) * 1_000_000;
+        **self.timer = Timespec::new().sec(ms / 1000).nsec(nanos);
+        let time: *const Timespec = &raw const **self.timer;
+        let entry = if self.timer_runs {
+            opcode::TimeoutUpdate::new(Token::TIMER.0, time).build().user_data(Token::NOTHING.0)
+        } else {
+            let entry = opcode::Timeout::new(time).flags(TimeoutFlags::empty()).build();
+            entry.user_data(Token::TIMER.0)
+        };
+        self.timer_runs = true;
+        self.timer_queued = true;
+        self.push(entry);
+    }
+
+    /// The next event, if there is one already. No system call.
+    pub fn next_event(&mut self) -> Option<Event> {
+        loop {
+            let completion = self.uring.completion().next()?;
+            if let Some(event) = self.digest(&completion) {
+                return Some(event);
+            }
+        }
+    }
+
+    /// Submits all that was asked for and lets completions in: one system call.
+    ///
+    /// # Errors
+    /// When the kernel refuses the ring itself, which is a bug or the end of the process's memory.
+    pub fn turn(&mut self) -> io::Result<Turn> {
+        for key in std::mem::take(&mut self.starved) {
+            self.receive(key);
+        }
+        self.uring.completion().enable_eventfd();
+        // SeqCst: the flag must be visible before the kernel looks for task work during the enter.
+        // The kernel adds task work first and reads the flag then. So either the enter runs the
+        // work, or the flag lets the bell ring.
+        fence(SeqCst);
+        let all = self.enter()?;
+        if !self.uring.completion().is_empty() {
+            self.awake();
+            return Ok(Turn::Busy);
+        }
+        Ok(if all { Turn::Idle } else { Turn::Short })
+    }
+
+    /// Ends a sleep: while awake, completions need not ring the bell.
+    pub fn awake(&mut self) {
+        self.uring.completion().disable_eventfd();
+    }
+
+    /// True when every entry has been submitted.
+    fn enter(&mut self) -> io::Result<bool> {
+        loop {
+            let queued = self.fill();
+            // Sound: no argument is passed; `to_submit` is what the queue holds.
+            let entered = unsafe {
+                self.uring.submitter().enter::<libc::sigset_t>(queued, 0, ENTER_GETEVENTS, None)
+            };
+            match entered {
+                Ok(_) => {}
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    // EBUSY: the completion queue must be emptied first. EAGAIN: no memory for a
+                    // request.
+                    Some(libc::EBUSY | libc::EAGAIN) => return Ok(false),
+                    _ => return Err(error),
+                },
+            }
+            if self.uring.submission().is_empty() {
+                self.timer_queued = false;
+                if self.waiting.is_empty() {
+                    return Ok(true);
+                }
+            } else if !self.uring.completion().is_empty() {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Moves waiting entries into the submission queue; returns how many it holds.
+    fn fill(&mut self) -> u32 {
+        let mut queue = self.uring.submission();
+        while let Some(entry) = self.waiting.front() {
+            // Sound: as in `push`; what an entry points at stays until its completion.
+            if unsafe { queue.push(entry) }.is_err() {
+                break;
+            }
+            self.waiting.pop_front();
+        }
+        u32::try_from(queue.len()).unwrap_or(u32::MAX)
+    }
+
+    fn push(&mut self, entry: squeue::Entry) {
+        // Needed: the crate cannot know what an entry points at. Sound: the entries made here point
+        // at a slot's sending buffer, at the timer, or at nothing; see the table above for what
+        // keeps those in place.
+        if !self.waiting.is_empty() || unsafe { self.uring.submission().push(&entry) }.is_err() {
+            self.waiting.push_back(entry);
+            // An error comes again with the next turn, which reports it.
+            let _ = self.enter();
+        }
+    }
+
+    fn cancel(&mut self, token: Token) {
+        let entry = opcode::AsyncCancel2::new(CancelBuilder::user_data(token.0)).build();
+        self.push(entry.user_data(Token::NOTHING.0));
+    }
+
+    /// Arms the receive unless it is armed, unwanted or about to end.
+    fn receive(&mut self, key: Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if slot.receive == Receive::Idle && slot.wanted {
+            slot.receive = Receive::Armed;
+            let entry = opcode::RecvMulti::new(Fd(slot.socket), Buffers::GROUP).build();
+            self.push(entry.user_data(Token::new(Op::Receive, key).0));
+        }
+    }
+
+    fn send_rest(&mut self, key: Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        let Some(sending) = &slot.sending else { return };
+        let rest = &sending.bytes[sending.sent..];
+        // More than 4 GiB would go in several sends.
+        let bytes = u32::try_from(rest.len()).unwrap_or(u32::MAX);
+        let entry = opcode::Send::new(Fd(slot.socket), rest.as_ptr(), bytes)
+            .flags(libc::MSG_NOSIGNAL)
+            .build();
+        self.push(entry.user_data(Token::new(Op::Send, key).0));
+    }
+
+    fn close_if_quiet(&mut self, key: Key) {
+        let Some(slot) = self.slots.get_mut(key) else { return };
+        if slot.closing && !slot.shut && slot.receive == Receive::Idle && slot.sending.is_none() {
+            slot.shut = true;
+            let entry = opcode::Close::new(Fd(slot.socket)).build();
+            self.push(entry.user_data(Token::new(Op::Close, key).0));
+        }
+    }
+
+    fn digest(&mut self, completion: &cqueue::Entry) -> Option<Event> {
+        let (result, flags) = (completion.result(), completion.flags());
+        let token = Token(completion.user_data());
+        match token.op() {
+            Op::Nothing => None,
+            Op::Accept => self.accepted(result, cqueue::more(flags)),
+            Op::Timer => {
+                // ETIME is the normal end. After an update that lost the race, the owner simply
+                // asks again.
+                self.timer_runs = false;
+                Some(Event::Timer)
+            }
+            Op::Receive => self.received(token, result, flags),
+            Op::Send => self.sent(token, result),
+            Op::Close => {
+                if let Some(key) = self.slots.find(token) {
+                    self.slots.free(key);
+                }
+                None
+            }
+        }
+    }
+
+    fn accepted(&mut self, result: i32, more: bool) -> Option<Event> {
+        let ending = self.accepting == Accepting::Ending;
+        if !more && !ending {
+            self.accepting = Accepting::No;
+        }
+        if result < 0 {
+            if ending {
+                return None;
+            }
+            return match -result {
+                // The peer was gone before it was accepted, or a network error that accept(2)
+                // passes on.
+                libc::ECONNABORTED
+                | libc::EINTR
+                | libc::EAGAIN
+                | libc::EPROTO
+                | libc::EPERM
+                | libc::ENETDOWN
+                | libc::ENETUNREACH
+                | libc::EHOSTDOWN
+                | libc::EHOSTUNREACH
+                | libc::ENONET
+                | libc::ENOPROTOOPT => {
+                    self.accept();
+                    None
+                }
+                errno => Some(Event::AcceptFailed(io::Error::from_raw_os_error(errno))),
+            };
+        }
+        if !more {
+            self.accept();
+        }
+        let socket: RawFd = result;
+        let place = if ending { None } else { self.slots.fill(socket) };
+        let Some(key) = place else {
+            let entry = opcode::Close::new(Fd(socket)).build();
+            self.push(entry.user_data(Token::NOTHING.0));
+            return Some(Event::Refused);
+        };
+        self.receive(key);
+        Some(Event::Accepted(key))
+    }
+
+    fn received(&mut self, token: Token, result: i32, flags: u32) -> Option<Event> {
+        let filled = cqueue::buffer_select(flags)
+            .map(|id| self.buffers.filled(id, u32::try_from(result).unwrap_or(0)));
+        let key = self.slots.find(token);
+        let slot = key.and_then(|key| self.slots.get_mut(key));
+        let (Some(key), Some(slot)) = (key, slot) else {
+            debug_assert!(false, "a slot is freed after its last completion");
+            filled.map(|filled| self.buffers.give_back(filled));
+            return None;
+        };
+        let last = !cqueue::more(flags);
+        if last {
+            slot.receive = Receive::Idle;
+        }
+        if slot.closing {
+            filled.map(|filled| self.buffers.give_back(filled));
+            self.close_if_quiet(key);
+            return None;
+        }
+        match (result, filled) {
+            (1.., Some(filled)) => {
+                if last {
+                    self.receive(key);
+                }
+                Some(Event::Received(key, filled))
+            }
+            (result, filled) => {
+                filled.map(|filled| self.buffers.give_back(filled));
+                self.receive_ended(key, result)
+            }
+        }
+    }
+
+    fn receive_ended(&mut self, key: Key, result: i32) -> Option<Event> {
+        let slot = self.slots.get_mut(key)?;
+        match -result {
+            // Buffers that events still hold come back before the next turn.
+            libc::ENOBUFS => {
+                self.starved.push(key);
+                None
+            }
+            // Paused; perhaps resumed since.
+            libc::ECANCELED | libc::EINTR | libc::EAGAIN => {
+                self.receive(key);
+                None
+            }
+            errno => {
+                slot.wanted = false;
+                slot.ended = true;
+                let error = (errno != 0).then(|| io::Error::from_raw_os_error(errno));
+                Some(Event::Ended(key, error))
+            }
+        }
+    }
+
+    fn sent(&mut self, token: Token, result: i32) -> Option<Event> {
+        let key = self.slots.find(token);
+        let slot = key.and_then(|key| self.slots.get_mut(key));
+        let (Some(key), Some(slot)) = (key, slot) else {
+            debug_assert!(false, "a slot is freed after its last completion");
+            return None;
+        };
+        if slot.closing {
+            slot.sending = None;
+            self.close_if_quiet(key);
+            return None;
+        }
+        let Ok(count) = usize::try_from(result) else {
+            if matches!(-result, libc::EINTR | libc::EAGAIN) {
+                self.send_rest(key);
+                return None;
+            }
+            slot.sending = None;
+            return Some(Event::SendFailed(key, io::Error::from_raw_os_error(-result)));
+        };
+        let mut sending = slot.sending.take()?;
+        sending.sent += count;
+        if sending.sent >= sending.bytes.len() {
+            return Some(Event::Sent(key, sending.bytes));
+        }
+        slot.sending = Some(sending);
+        self.send_rest(key);
+        Some(Event::SentSome(key))
+    }
+
+    /// Cancels everything and waits until no operation is left. False if the kernel would not let
+    /// go.
+    fn drain(&mut self) -> bool {
+        self.stop_accepting();
+        for key in self.slots.keys() {
+            self.close(key);
+        }
+        let everything = opcode::AsyncCancel2::new(CancelBuilder::any()).build();
+        self.push(everything.user_data(Token::NOTHING.0));
+        for round in 0..DRAIN_ROUNDS {
+            // Cancel, then close, then done: the first rounds need no waiting.
+            if round > 3 {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+            let Ok(all) = self.enter() else { return false };
+            while let Some(event) = self.next_event() {
+                if let Event::Received(_, filled) = event {
+                    self.give_back(filled);
+                }
+            }
+            if all && self.slots.used() == 0 && self.waiting.is_empty() {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let idle = self.drain();
+        // Sound, all of it: each field is dropped once, here, and not used after. The kernel's ring
+        // goes first. Its requests are cancelled after the descriptor is closed, so memory that a
+        // request might still touch is leaked rather than freed if the drain did not end.
+        unsafe {
+            ManuallyDrop::drop(&mut self.uring);
+            if idle {
+                ManuallyDrop::drop(&mut self.buffers);
+                ManuallyDrop::drop(&mut self.slots);
+                ManuallyDrop::drop(&mut self.timer);
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring")
+            .field("connections", &self.slots.used())
+            .field("doorbell", &self.doorbell)
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

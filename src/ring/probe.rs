@@ -1,0 +1,215 @@
+//! Is there an io_uring that a shard can use? Asked once at start, so that the answer comes with
+//! its cure.
+
+use std::fmt;
+use std::fs;
+use std::io;
+
+use io_uring::IoUring;
+
+/// First kernel with all that a shard's ring uses: multishot receive (6.0) and deferred task work
+/// (6.1).
+const KERNEL_MIN: (u32, u32) = (6, 1);
+/// Locked memory that one executor insists on, in bytes (glommio checks it before it sets up its
+/// rings).
+const LOCKED_BYTES_MIN: u64 = 512 << 10;
+
+/// Why there is no usable io_uring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RingProblem {
+    /// The kernel is too old, or built without io_uring.
+    Kernel,
+    /// A system setting or a sandbox forbids it.
+    Forbidden,
+    /// A resource limit is too low.
+    Limit,
+    /// The kernel said something else.
+    Other,
+}
+
+/// There is no usable io_uring; the text names the cure.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RingUnavailable {
+    problem: RingProblem,
+    message: String,
+}
+
+impl RingUnavailable {
+    /// What kind of problem it is, for the exit code.
+    #[must_use]
+    pub fn problem(&self) -> RingProblem {
+        self.problem
+    }
+
+    /// One line for the operator, with the cure.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    fn new(problem: RingProblem, message: String) -> RingUnavailable {
+        RingUnavailable { problem, message }
+    }
+}
+
+impl fmt::Display for RingUnavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for RingUnavailable {}
+
+/// Checks that rings can be set up here.
+///
+/// # Errors
+/// Says what is missing and what to do about it.
+pub fn probe() -> Result<(), RingUnavailable> {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    check_kernel(release.trim())?;
+    check_locked(&fs::read_to_string("/proc/self/limits").unwrap_or_default())?;
+    match super::builder(8).build(8) {
+        Ok(ring) => drop::<IoUring>(ring),
+        Err(refusal) => return Err(explain(&refusal, release.trim(), disabled_setting())),
+    }
+    Ok(())
+}
+
+/// The text for a ring that could not be set up, also when that happens later than at start.
+pub(super) fn refused(refusal: &io::Error) -> RingUnavailable {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    explain(refusal, release.trim(), disabled_setting())
+}
+
+/// `kernel.io_uring_disabled`, absent before 6.6.
+fn disabled_setting() -> Option<u8> {
+    fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok()?.trim().parse().ok()
+}
+
+fn check_kernel(release: &str) -> Result<(), RingUnavailable> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    // An unreadable release proves nothing; setting up the ring will.
+    let (Some(Ok(major)), Some(Ok(minor))) = (numbers.next(), numbers.next()) else {
+        return Ok(());
+    };
+    if (major, minor) >= KERNEL_MIN {
+        return Ok(());
+    }
+    let (major_min, minor_min) = KERNEL_MIN;
+    let message = format!(
+        "kernel {release} is too old: Guidepost needs Linux {major_min}.{minor_min} or newer \
+         (io_uring with multishot receive and deferred task work); upgrade the kernel"
+    );
+    Err(RingUnavailable::new(RingProblem::Kernel, message))
+}
+
+fn check_locked(limits: &str) -> Result<(), RingUnavailable> {
+    let soft = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max locked memory"))
+        .and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    // "unlimited" does not parse: no limit.
+    match soft {
+        Some(bytes) if bytes < LOCKED_BYTES_MIN => {
+            let message = format!(
+                "the locked-memory limit is {} KiB, {} KiB are needed: raise it \
+                 (ulimit -l, LimitMEMLOCK= in the unit, --ulimit memlock= for a container)",
+                bytes >> 10,
+                LOCKED_BYTES_MIN >> 10
+            );
+            Err(RingUnavailable::new(RingProblem::Limit, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn explain(refusal: &io::Error, release: &str, disabled: Option<u8>) -> RingUnavailable {
+    let (problem, cure) = match (refusal.raw_os_error(), disabled) {
+        (Some(libc::EPERM), Some(setting @ 2..)) => (
+            RingProblem::Forbidden,
+            format!("kernel.io_uring_disabled is {setting}: run sysctl kernel.io_uring_disabled=0"),
+        ),
+        (Some(libc::EPERM), Some(1)) => (
+            RingProblem::Forbidden,
+            "kernel.io_uring_disabled is 1: run sysctl kernel.io_uring_disabled=0, or add the user's \
+             group to kernel.io_uring_group"
+                .to_owned(),
+        ),
+        (Some(libc::EPERM | libc::EACCES), _) => (
+            RingProblem::Forbidden,
+            "a seccomp or container profile forbids it: allow io_uring_setup, io_uring_enter and \
+             io_uring_register in the profile"
+                .to_owned(),
+        ),
+        (Some(libc::ENOSYS), _) => (
+            RingProblem::Kernel,
+            "the kernel was built without CONFIG_IO_URING, or a seccomp profile hides it: use \
+             another kernel, or allow io_uring_setup, io_uring_enter and io_uring_register"
+                .to_owned(),
+        ),
+        (Some(libc::EINVAL), _) => (
+            RingProblem::Kernel,
+            format!("kernel {release} lacks a feature: use Linux 6.1 or newer"),
+        ),
+        (Some(libc::ENOMEM), _) => (
+            RingProblem::Limit,
+            "not enough memory, or the locked-memory limit is too low: raise it (ulimit -l, \
+             LimitMEMLOCK=)"
+                .to_owned(),
+        ),
+        (Some(libc::EMFILE | libc::ENFILE), _) => (
+            RingProblem::Limit,
+            "no file descriptor left: raise the open-files limit (ulimit -n, LimitNOFILE=)"
+                .to_owned(),
+        ),
+        _ => (RingProblem::Other, "no known cure".to_owned()),
+    };
+    RingUnavailable::new(problem, format!("io_uring is refused ({refusal}): {cure}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_kernel_will_do() {
+        probe().unwrap();
+    }
+
+    #[test]
+    fn an_old_kernel_is_named_with_what_is_needed() {
+        for old in ["5.15.0-generic", "6.0.19", "4.18.0-553.el8.x86_64"] {
+            let refusal = check_kernel(old).unwrap_err();
+            assert_eq!(refusal.problem(), RingProblem::Kernel);
+            assert!(refusal.message().contains(old) && refusal.message().contains("6.1"));
+        }
+        for new in ["6.1.0", "6.18.44-custom", "7.0", "unreadable"] {
+            check_kernel(new).unwrap();
+        }
+    }
+
+    #[test]
+    fn each_refusal_names_its_cure() {
+        let text = |errno, disabled| {
+            explain(&io::Error::from_raw_os_error(errno), "6.8.0", disabled).message().to_owned()
+        };
+        assert!(text(libc::EPERM, Some(2)).contains("io_uring_disabled=0"));
+        assert!(text(libc::EPERM, Some(1)).contains("io_uring_group"));
+        assert!(text(libc::EPERM, Some(0)).contains("seccomp"));
+        assert!(text(libc::ENOSYS, None).contains("seccomp"));
+        assert!(text(libc::ENOMEM, None).contains("ulimit -l"));
+        assert!(text(libc::EMFILE, None).contains("ulimit -n"));
+        assert!(!text(libc::EPERM, Some(2)).contains('\n'));
+    }
+
+    #[test]
+    fn a_small_locked_memory_limit_is_refused_with_the_needed_size() {
+        let limits =
+            |soft| format!("Limit  Soft  Hard  Units\nMax locked memory  {soft}  {soft}  bytes\n");
+        let refusal = check_locked(&limits("65536")).unwrap_err();
+        assert_eq!(refusal.problem(), RingProblem::Limit);
+        assert!(refusal.message().contains("512 KiB"));
+        check_locked(&limits("8388608")).unwrap();
+        check_locked(&limits("unlimited")).unwrap();
+    }
+}

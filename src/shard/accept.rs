@@ -1,0 +1,126 @@
+//! Listeners, one for each shard on the same port, and how many connections a shard may hold.
+
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::limits::{CONNECTIONS_PER_SHARD_MAX, FILES_RESERVED, LISTEN_BACKLOG};
+
+/// Binds one listener for each of `shards`; the kernel spreads connections over them
+/// (`SO_REUSEPORT`).
+///
+/// Port 0 lets the kernel choose; all listeners then have the chosen one. On `[::]` they take IPv4
+/// as well.
+///
+/// # Errors
+/// When the port is in use, also by another server of the same user: `SO_REUSEPORT` alone would
+/// silently share the port with it, so it is first bound without.
+pub fn bind(address: SocketAddr, shards: usize) -> io::Result<Vec<TcpListener>> {
+    let mut address = address;
+    let probe = socket(address)?;
+    probe.bind(&address.into())?;
+    probe.listen(1)?;
+    if let Some(chosen) = probe.local_addr()?.as_socket() {
+        address.set_port(chosen.port());
+    }
+    drop(probe);
+    (0..shards)
+        .map(|_| {
+            let listener = socket(address)?;
+            listener.set_reuse_port(true)?;
+            // Inherited by accepted sockets on Linux, which saves a call for each.
+            listener.set_tcp_nodelay(true)?;
+            listener.bind(&address.into())?;
+            listener.listen(LISTEN_BACKLOG)?;
+            Ok(listener.into())
+        })
+        .collect()
+}
+
+fn socket(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
+    // Connections of an earlier process that linger in TIME_WAIT do not keep the port.
+    socket.set_reuse_address(true)?;
+    Ok(socket)
+}
+
+/// Connections that each of `shards` may hold under the process's open-files limit.
+#[must_use]
+pub fn connections_max(shards: usize) -> u32 {
+    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
+    share_of(open_files(&limits), shards)
+}
+
+/// The soft limit; `None` if there is none.
+fn open_files(limits: &str) -> Option<u64> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+fn share_of(open_files: Option<u64>, shards: usize) -> u32 {
+    let Some(files) = open_files else { return CONNECTIONS_PER_SHARD_MAX };
+    // A very low limit is shared half and half.
+    let usable = files.saturating_sub(FILES_RESERVED).max(files / 2);
+    let shards = u64::try_from(shards.max(1)).unwrap_or(u64::MAX);
+    u32::try_from(usable / shards).unwrap_or(u32::MAX).clamp(1, CONNECTIONS_PER_SHARD_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpStream;
+
+    use super::*;
+
+    #[test]
+    fn all_shards_listen_on_the_port_that_the_first_was_given() {
+        let listeners = bind("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+        let port = listeners[0].local_addr().unwrap().port();
+        assert_ne!(port, 0);
+        assert!(listeners.iter().all(|each| each.local_addr().unwrap().port() == port));
+    }
+
+    #[test]
+    fn a_second_server_on_the_port_is_refused() {
+        let first = bind("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+        let address = first[0].local_addr().unwrap();
+        assert_eq!(bind(address, 2).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        let any = SocketAddr::new("0.0.0.0".parse().unwrap(), address.port());
+        assert_eq!(bind(any, 1).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        drop(first);
+        bind(address, 2).unwrap();
+    }
+
+    #[test]
+    fn the_unspecified_ipv6_address_takes_ipv4_too() {
+        let listeners = bind("[::]:0".parse().unwrap(), 1).unwrap();
+        let port = listeners[0].local_addr().unwrap().port();
+        TcpStream::connect(("127.0.0.1", port)).unwrap();
+        TcpStream::connect(("::1", port)).unwrap();
+    }
+
+    #[test]
+    fn accepted_sockets_inherit_no_delay() {
+        let listeners = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let _client = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
+        assert!(listeners[0].accept().unwrap().0.nodelay().unwrap());
+    }
+
+    #[test]
+    fn the_open_files_limit_is_shared_out() {
+        let limits =
+            "Max processes  1  1  processes\nMax open files            20000     20000   files\n";
+        assert_eq!(open_files(limits), Some(20_000));
+        assert_eq!(open_files("Max open files  unlimited  unlimited  files"), None);
+        assert_eq!(share_of(Some(20_000), 1), 19_840);
+        assert_eq!(share_of(Some(20_000), 4), 4_960);
+        assert_eq!(share_of(Some(256), 1), 128);
+        assert_eq!(share_of(Some(1), 64), 1);
+        assert_eq!(share_of(None, 2), CONNECTIONS_PER_SHARD_MAX);
+        assert_eq!(share_of(Some(u64::MAX), 2), CONNECTIONS_PER_SHARD_MAX);
+    }
+}

@@ -1,0 +1,276 @@
+//! Moves bytes between the ring and the connections. The only await is the sleep.
+//!
+//! What is decided about a connection (read on, pause, close) and what is due by time stands in
+//! [`lifecycle`].
+
+mod lifecycle;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crossbeam::utils::CachePadded;
+
+use super::ShardOptions;
+use super::buffers::Spares;
+use super::complaints::Complaints;
+use super::connection::Connection;
+use super::idle::IdleWheel;
+use super::mail::Mail;
+use super::service::Service;
+use super::shutdown::{Stage, StopSignal};
+use crate::clock::{Clock, Tick};
+use crate::config::network::Network;
+use crate::ids::{ConnKey, ShardId};
+use crate::limits::{RECEIVE_BUFFER_BYTES, RECEIVE_BUFFERS};
+use crate::metrics::ShardCounters;
+use crate::ring::{Event, Filled, Key, Ring, RingOptions, Turn};
+use crate::writer::request::ToShard;
+
+/// Events between two submissions: what has been answered should not wait long for the rest.
+const EVENTS_PER_TURN: usize = 512;
+
+/// A connection and what the driver knows of it.
+struct Seat {
+    connection: Connection,
+    /// Second of the last byte in or out.
+    active_s: u32,
+    /// The ring was told to receive no more for now.
+    paused: bool,
+    /// Listed in `Driver::parked`.
+    parked: bool,
+    /// Listed in `Driver::dirty`.
+    dirty: bool,
+    /// It closes as soon as its output allows.
+    leaving: Option<Reason>,
+}
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Reason {
+    Peer,
+    Idle,
+    Malformed,
+    Foreign,
+    Proxy,
+    Expired,
+    Shutdown,
+}
+
+/// Lives: one per shard, never leaves its thread.
+pub(super) struct Driver<S> {
+    shard: ShardId,
+    service: S,
+    mail: Mail,
+    stop: StopSignal,
+    stage: Stage,
+    counters: Arc<CachePadded<ShardCounters>>,
+    clock: Clock,
+    now: Tick,
+    drain_ms: u64,
+    proxy_sources: Vec<Network>,
+    ring: Ring,
+    /// By the ring's slot.
+    seats: Vec<Option<Box<Seat>>>,
+    /// Connections with output for the next turn.
+    dirty: Vec<Key>,
+    /// Connections in a large frame, waiting for the writer to have room.
+    parked: Vec<Key>,
+    spares: Spares,
+    wheel: Option<IdleWheel>,
+    alarms: Alarms,
+    faults: Complaints,
+    accept_failures: Complaints,
+}
+
+/// When the driver has something to do without being told.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alarms {
+    /// What the ring's timer is set to.
+    armed: Option<Tick>,
+    accept: Option<Tick>,
+    look_again: Option<Tick>,
+    refresh: Tick,
+    drained: Option<Tick>,
+}
+
+impl<S: Service> Driver<S> {
+    pub(super) fn new(
+        options: ShardOptions,
+        service: S,
+        mail: Mail,
+        stop: StopSignal,
+    ) -> io::Result<Driver<S>> {
+        let connections_max = options.connections_max;
+        let sizes = RingOptions {
+            buffers: RECEIVE_BUFFERS,
+            buffer_bytes: RECEIVE_BUFFER_BYTES,
+            connections_max,
+            ..RingOptions::default()
+        };
+        let now = options.clock.now();
+        let wheel = (options.idle_s > 0)
+            .then(|| IdleWheel::new(options.idle_s, connections_max, seconds(now)));
+        Ok(Driver {
+            shard: options.shard,
+            service,
+            ring: Ring::new(sizes, options.listener, mail.doorbell().clone())?,
+            mail,
+            stop,
+            stage: Stage::Running,
+            counters: options.counters,
+            clock: options.clock,
+            now,
+            drain_ms: options.drain_ms,
+            proxy_sources: options.proxy_sources,
+            // Address space, not memory; so that the table never moves.
+            seats: Vec::with_capacity(connections_max as usize),
+            dirty: Vec::new(),
+            parked: Vec::new(),
+            spares: Spares::default(),
+            wheel,
+            alarms: Alarms::default(),
+            faults: Complaints::default(),
+            accept_failures: Complaints::default(),
+        })
+    }
+
+    pub(super) async fn run(mut self) -> io::Result<()> {
+        self.ring.accept();
+        self.tend();
+        loop {
+            self.now = self.clock.now();
+            self.take_events();
+            self.take_mail();
+            self.heed_stop();
+            if self.service.flush_closed() {
+                self.look_again();
+            }
+            self.send_output();
+            self.counters.batches.add(1);
+            let ended = self.stage != Stage::Running && self.ring.connections() == 0;
+            if ended || self.stage == Stage::Ending {
+                return Ok(());
+            }
+            match self.ring.turn()? {
+                Turn::Busy => glommio::yield_if_needed().await,
+                Turn::Idle => {
+                    self.counters.sleeps.add(1);
+                    self.mail.doorbell().wait().await;
+                    self.ring.awake();
+                }
+                Turn::Short => glommio::timer::sleep(Duration::from_millis(1)).await,
+            }
+        }
+    }
+
+    fn take_events(&mut self) {
+        for _ in 0..EVENTS_PER_TURN {
+            let Some(event) = self.ring.next_event() else { return };
+            match event {
+                Event::Received(key, filled) => self.received(key, filled),
+                Event::Sent(key, buffer) => {
+                    self.counters.bytes_out.add(buffer.len() as u64);
+                    self.spares.give(buffer);
+                    if let Some(seat) = seat_mut(&mut self.seats, key) {
+                        seat.connection.sent();
+                    }
+                    self.moved(key);
+                    self.proceed(key);
+                }
+                Event::SentSome(key) => self.moved(key),
+                Event::Accepted(key) => self.accepted(key),
+                Event::Ended(key, None) => self.leave(key, Reason::Peer),
+                Event::Ended(key, Some(_)) | Event::SendFailed(key, _) => {
+                    self.close(key, Reason::Peer);
+                }
+                Event::Refused => self.counters.refused.add(1),
+                Event::AcceptFailed(error) => self.accept_failed(&error),
+                Event::Timer => {
+                    self.alarms.armed = None;
+                    self.tend();
+                }
+            }
+        }
+    }
+
+    fn received(&mut self, key: Key, filled: Filled) {
+        let Driver { service, ring, seats, spares, counters, proxy_sources, .. } = self;
+        let mut result = Ok(());
+        if let Some(seat) = seat_mut(seats, key) {
+            let bytes = ring.bytes(&filled);
+            counters.bytes_in.add(bytes.len() as u64);
+            seat.active_s = seconds(self.now);
+            if seat.leaving.is_none() {
+                let trusted = || trusted(proxy_sources, ring, key);
+                let connection = &mut seat.connection;
+                connection.lend(|| spares.take());
+                result = service.batch(|requests| connection.received(bytes, &trusted, requests));
+            }
+        }
+        ring.give_back(filled);
+        self.settle(key, result);
+    }
+
+    /// Serves what was held back by a stall.
+    fn proceed(&mut self, key: Key) {
+        let Some(seat) = seat_mut(&mut self.seats, key) else { return };
+        let connection = &mut seat.connection;
+        connection.lend(|| self.spares.take());
+        let result = self.service.batch(|requests| connection.proceed(requests));
+        self.settle(key, result);
+    }
+
+    fn take_mail(&mut self) {
+        while let Some(letter) = self.mail.take() {
+            match letter {
+                ToShard::Answer(answer) => {
+                    let key = ring_key(answer.conn);
+                    let Some(seat) = seat_mut(&mut self.seats, key) else {
+                        self.counters.answers_stale.add(1);
+                        let mut nowhere = self.spares.take();
+                        self.service.answer(answer, &mut nowhere);
+                        self.spares.give(nowhere);
+                        continue;
+                    };
+                    seat.connection.lend(|| self.spares.take());
+                    seat.connection.answered(|out| self.service.answer(answer, out));
+                    self.proceed(key);
+                }
+                ToShard::Close(conn) => self.close(ring_key(conn), Reason::Expired),
+            }
+        }
+    }
+
+    fn send_output(&mut self) {
+        for key in std::mem::take(&mut self.dirty) {
+            let Some(seat) = seat_mut(&mut self.seats, key) else { continue };
+            seat.dirty = false;
+            if let Some(output) = seat.connection.take_output() {
+                self.ring.send(key, output);
+            }
+        }
+    }
+}
+
+fn seat_mut(seats: &mut [Option<Box<Seat>>], key: Key) -> Option<&mut Seat> {
+    let seat = seats.get_mut(key.slot as usize)?.as_deref_mut()?;
+    (seat.connection.key().generation == key.generation).then_some(seat)
+}
+
+fn ring_key(conn: ConnKey) -> Key {
+    Key { slot: conn.slot, generation: conn.generation }
+}
+
+/// Seconds since the process began; it will not serve for 136 years.
+fn seconds(now: Tick) -> u32 {
+    u32::try_from(now.0 / 1000).unwrap_or(u32::MAX)
+}
+
+/// True if the peer may send a PROXY header. Asks the kernel for the address, so only when one
+/// comes.
+fn trusted(sources: &[Network], ring: &Ring, key: Key) -> bool {
+    let from = |peer: SocketAddr| sources.iter().any(|network| network.contains(peer.ip()));
+    sources.is_empty() || ring.peer(key).is_some_and(from)
+}

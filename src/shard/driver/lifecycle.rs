@@ -1,0 +1,257 @@
+//! What becomes of a connection between its first byte and its last, and what is due by time.
+
+use std::io;
+
+use super::{Alarms, Driver, Reason, Seat, seat_mut, seconds};
+use crate::clock::Tick;
+use crate::ids::ConnKey;
+use crate::limits::{ACCEPT_RETRY_MS, LOOK_AGAIN_MS, VIEW_REFRESH_MS};
+use crate::ring::Key;
+use crate::shard::connection::{Connection, Fault};
+use crate::shard::service::Service;
+use crate::shard::shutdown::Stage;
+
+impl<S: Service> Driver<S> {
+    pub(super) fn accepted(&mut self, key: Key) {
+        self.counters.accepted.add(1);
+        let now_s = seconds(self.now);
+        let conn = ConnKey { shard: self.shard, slot: key.slot, generation: key.generation };
+        let seat = Seat {
+            connection: Connection::new(conn),
+            active_s: now_s,
+            paused: false,
+            parked: false,
+            dirty: false,
+            leaving: None,
+        };
+        let index = key.slot as usize;
+        if self.seats.len() <= index {
+            self.seats.resize_with(index + 1, || None);
+        }
+        debug_assert!(self.seats[index].is_none(), "a slot is closed before it is used again");
+        self.seats[index] = Some(Box::new(seat));
+        self.counters.open.set(self.counters.open.get() + 1);
+        if let Some(wheel) = &mut self.wheel {
+            let due_s = wheel.insert(key.slot, now_s);
+            self.alarm(Tick(u64::from(due_s) * 1000));
+        }
+        if self.stage != Stage::Running {
+            self.leave(key, Reason::Shutdown);
+        }
+    }
+
+    /// A byte went in or out.
+    pub(super) fn moved(&mut self, key: Key) {
+        let now_s = seconds(self.now);
+        if let Some(seat) = seat_mut(&mut self.seats, key) {
+            seat.active_s = now_s;
+        }
+    }
+
+    /// Draws the consequences after a connection has served something: send, read on or pause,
+    /// close.
+    pub(super) fn settle(&mut self, key: Key, result: Result<(), Fault>) {
+        if let Err(fault) = result {
+            self.fault(key, &fault);
+        }
+        let over_budget = self.service.over_budget();
+        let Some(seat) = seat_mut(&mut self.seats, key) else { return };
+        let connection = &mut seat.connection;
+        self.counters.requests.add(connection.take_served());
+        if let Some(buffer) = connection.reclaim() {
+            self.spares.give(buffer);
+        }
+        if !seat.dirty && connection.has_output() {
+            seat.dirty = true;
+            self.dirty.push(key);
+        }
+        if let Some(reason) = seat.leaving {
+            let done = match reason {
+                // What it was sent may still arrive; what it is owed does not matter any more.
+                Reason::Malformed | Reason::Foreign | Reason::Proxy => connection.flushed(),
+                _ => connection.quiet(),
+            };
+            if done {
+                self.close(key, reason);
+            }
+            return;
+        }
+        let held_back = over_budget && connection.in_large_frame();
+        let park = held_back && !seat.parked;
+        seat.parked |= park;
+        let pause = held_back || connection.stalled();
+        if pause != seat.paused {
+            seat.paused = pause;
+            if pause {
+                self.counters.pauses.add(1);
+                self.ring.pause(key);
+            } else {
+                self.ring.resume(key);
+            }
+        }
+        if park {
+            self.parked.push(key);
+            self.look_again();
+        }
+    }
+
+    /// Reads no more and closes as soon as what is owed has been sent.
+    pub(super) fn leave(&mut self, key: Key, reason: Reason) {
+        let Some(seat) = seat_mut(&mut self.seats, key) else { return };
+        if seat.leaving.is_none() {
+            seat.leaving = Some(reason);
+            self.ring.pause(key);
+        }
+        self.settle(key, Ok(()));
+    }
+
+    /// Closes now.
+    pub(super) fn close(&mut self, key: Key, reason: Reason) {
+        if seat_mut(&mut self.seats, key).is_none() {
+            return;
+        }
+        let Some(seat) = self.seats[key.slot as usize].take() else { return };
+        let counters = &self.counters;
+        counters.open.set(counters.open.get().saturating_sub(1));
+        match reason {
+            Reason::Peer => &counters.closed_by_peer,
+            Reason::Idle => &counters.closed_idle,
+            Reason::Malformed => &counters.closed_malformed,
+            Reason::Foreign => &counters.closed_foreign,
+            Reason::Proxy => &counters.closed_proxy,
+            Reason::Expired => &counters.closed_expired,
+            Reason::Shutdown => &counters.closed_shutdown,
+        }
+        .add(1);
+        if reason == Reason::Peer && seat.connection.unused() {
+            counters.probes.add(1);
+        }
+        if let Some(wheel) = &mut self.wheel {
+            wheel.remove(key.slot);
+        }
+        // At shutdown the brokers are not gone; we are.
+        if seat.connection.tell_close() && reason != Reason::Shutdown {
+            self.service.closed(seat.connection.key());
+        }
+        self.ring.close(key);
+    }
+
+    fn fault(&mut self, key: Key, fault: &Fault) {
+        let reason = match fault {
+            Fault::Malformed(error) if error.foreign().is_none() => Reason::Malformed,
+            Fault::Malformed(_) | Fault::Tls => Reason::Foreign,
+            Fault::Proxy(_) | Fault::ProxyNotAllowed => Reason::Proxy,
+        };
+        if let Some(left_out) = self.faults.may_write(self.now) {
+            let source = seat_mut(&mut self.seats, key).and_then(|seat| seat.connection.source());
+            let peer = source.or_else(|| self.ring.peer(key));
+            let peer = peer.map_or_else(|| "a peer that is gone".to_owned(), |at| at.to_string());
+            tracing::warn!(shard = self.shard.0, left_out, "closing {peer}: {fault}");
+        }
+        self.leave(key, reason);
+    }
+
+    pub(super) fn accept_failed(&mut self, error: &io::Error) {
+        self.counters.accept_failed.add(1);
+        self.alarms.accept = Some(self.now.after_ms(ACCEPT_RETRY_MS));
+        self.alarm(self.now.after_ms(ACCEPT_RETRY_MS));
+        if let Some(left_out) = self.accept_failures.may_write(self.now) {
+            let cure = match error.raw_os_error() {
+                Some(libc::EMFILE) => "raise the open-files limit (ulimit -n, LimitNOFILE=)",
+                Some(libc::ENFILE) => "raise the system's open-files limit (sysctl fs.file-max)",
+                _ => "the system is short of memory",
+            };
+            let shard = self.shard.0;
+            tracing::warn!(shard, left_out, "cannot accept connections ({error}): {cure}");
+        }
+    }
+
+    /// Follows the stop switch.
+    pub(super) fn heed_stop(&mut self) {
+        let stage = self.stop.stage();
+        if stage <= self.stage {
+            return;
+        }
+        self.stage = stage;
+        self.ring.stop_accepting();
+        let drained = self.now.after_ms(self.drain_ms);
+        self.alarms.drained = Some(drained);
+        self.alarm(drained);
+        self.for_each_connection(|driver, key| driver.leave(key, Reason::Shutdown));
+    }
+
+    /// Looks again soon at what nobody reports.
+    pub(super) fn look_again(&mut self) {
+        let soon = self.now.after_ms(LOOK_AGAIN_MS);
+        self.alarms.look_again.get_or_insert(soon);
+        self.alarm(soon);
+    }
+
+    /// Does what is due and sets the timer for what comes next.
+    pub(super) fn tend(&mut self) {
+        let now = self.now;
+        if self.alarms.refresh <= now {
+            self.service.refresh();
+            self.alarms.refresh = now.after_ms(VIEW_REFRESH_MS);
+        }
+        if self.alarms.accept.take_if(|at| *at <= now).is_some() {
+            self.ring.accept();
+        }
+        if self.alarms.look_again.take_if(|at| *at <= now).is_some() {
+            self.unpark();
+        }
+        if self.alarms.drained.take_if(|at| *at <= now).is_some() {
+            self.for_each_connection(|driver, key| driver.close(key, Reason::Shutdown));
+        }
+        self.close_idle();
+        let idle = self.wheel.as_ref().and_then(|wheel| wheel.next_s());
+        let idle = idle.map(|second| Tick(u64::from(second) * 1000));
+        let Alarms { accept, look_again, drained, refresh, .. } = self.alarms;
+        let rest = [accept, look_again, drained, idle];
+        self.alarm(rest.into_iter().flatten().fold(refresh, Tick::min));
+    }
+
+    fn close_idle(&mut self) {
+        let Some(wheel) = &mut self.wheel else { return };
+        let seats = &self.seats;
+        let active = |slot: u32| seats[slot as usize].as_ref().map_or(0, |seat| seat.active_s);
+        let mut due = Vec::new();
+        wheel.expire(seconds(self.now), active, &mut due);
+        for slot in due {
+            let Some(seat) = &self.seats[slot as usize] else { continue };
+            let generation = seat.connection.key().generation;
+            self.close(Key { slot, generation }, Reason::Idle);
+        }
+    }
+
+    /// Lets parked connections read on, as long as the writer has room.
+    fn unpark(&mut self) {
+        if self.service.over_budget() {
+            return self.look_again();
+        }
+        for key in std::mem::take(&mut self.parked) {
+            let Some(seat) = seat_mut(&mut self.seats, key) else { continue };
+            seat.parked = false;
+            // Parks it again if the budget is spent by then.
+            self.settle(key, Ok(()));
+        }
+    }
+
+    /// Makes sure that the timer ends at `at` or earlier.
+    fn alarm(&mut self, at: Tick) {
+        if self.alarms.armed.is_none_or(|armed| at < armed) {
+            self.alarms.armed = Some(at);
+            // One more, so that the clock, which is cut to milliseconds, has passed `at`.
+            self.ring.wake_in(at.since_ms(self.now) + 1);
+        }
+    }
+
+    fn for_each_connection(&mut self, mut each: impl FnMut(&mut Self, Key)) {
+        for slot in 0..self.seats.len() {
+            if let Some(seat) = &self.seats[slot] {
+                let conn = seat.connection.key();
+                each(self, super::ring_key(conn));
+            }
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Headers in the compact form (Java: `RocketMQSerializable`).
+//!
+//! ```text
+//! code i16 | language u8 | version i16 | opaque i32 | flag i32
+//! remark length i32 | remark
+//! fields length i32 | (name length i16 | name | value length i32 | value)*
+//! ```
+//!
+//! Stricter than Java in one point: nothing may run past the header's declared end into the body,
+//! and what is left of the header behind the fields is passed over. No known peer writes either.
+
+use std::borrow::Cow;
+
+use super::command::Command;
+use super::error::WireError;
+use crate::ids::Opaque;
+
+/// Reads `header` into `command`. A text of no bytes is absent, which differs from the JSON form.
+pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<(), WireError> {
+    let mut cut = Cut { bytes: header, at: 0 };
+    command.code = i32::from(i16::from_be_bytes(cut.array("ends in the code")?));
+    let [_language] = cut.array("ends before the language")?;
+    command.version = i32::from(i16::from_be_bytes(cut.array("ends in the version")?));
+    command.opaque = Some(Opaque(i32::from_be_bytes(cut.array("ends in the opaque")?)));
+    command.flag = i32::from_be_bytes(cut.array("ends in the flag")?);
+    let remark = i32::from_be_bytes(cut.array("ends in the remark's length")?);
+    command.remark = cut.text(remark, "remark is longer than the header")?;
+    let fields = i32::from_be_bytes(cut.array("ends in the fields' length")?);
+    if fields <= 0 {
+        return Ok(());
+    }
+    let fields = cut.part(fields, "fields are longer than the header")?;
+    let mut cut = Cut { bytes: fields, at: 0 };
+    while cut.at < fields.len() {
+        let name = i16::from_be_bytes(cut.array("fields end in a name's length")?);
+        let name = cut.text(i32::from(name), "name is longer than the fields")?;
+        let value = i32::from_be_bytes(cut.array("fields end in a value's length")?);
+        let value = cut.text(value, "value is longer than the fields")?;
+        if let Some(name) = name {
+            command.ext.put(name, value)?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes pieces from the front; every length is checked against what is left.
+struct Cut<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Cut<'a> {
+    fn array<const N: usize>(&mut self, reason: &'static str) -> Result<[u8; N], WireError> {
+        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let part = rest.first_chunk().ok_or(WireError::Binary { reason, at: self.at })?;
+        self.at += N;
+        Ok(*part)
+    }
+
+    fn part(&mut self, length: i32, reason: &'static str) -> Result<&'a [u8], WireError> {
+        let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length));
+        let part = end.and_then(|end| self.bytes.get(self.at..end));
+        let part = part.ok_or(WireError::Binary { reason, at: self.at })?;
+        self.at += part.len();
+        Ok(part)
+    }
+
+    fn text(
+        &mut self,
+        length: i32,
+        reason: &'static str,
+    ) -> Result<Option<Cow<'a, str>>, WireError> {
+        let at = self.at;
+        let part = self.part(length, reason)?;
+        if part.is_empty() {
+            return Ok(None);
+        }
+        // Java puts U+FFFD where bytes are not UTF-8; names that are not what was sent help nobody.
+        let text = std::str::from_utf8(part)
+            .map_err(|_| WireError::Binary { reason: "text is not UTF-8", at })?;
+        Ok(Some(Cow::Borrowed(text)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(header: &[u8]) -> Result<Command<'_>, WireError> {
+        let mut command = Command::default();
+        decode(header, &mut command).map(|()| command)
+    }
+
+    /// Code 101, language 0, version 513, opaque 7, flag 0, then `tail`.
+    fn header(tail: &[u8]) -> Vec<u8> {
+        let mut header = b"\x00\x65\x00\x02\x01\x00\x00\x00\x07\x00\x00\x00\x00".to_vec();
+        header.extend_from_slice(tail);
+        header
+    }
+
+    fn refused(tail: &[u8]) -> WireError {
+        read(&header(tail)).map(|_| ()).expect_err("must be refused")
+    }
+
+    /// Bytes of a header without remark and fields.
+    const FIXED_BYTES: usize = 21;
+
+    #[test]
+    fn the_smallest_header_has_21_bytes() {
+        let bytes = header(&[0; 8]);
+        assert_eq!(bytes.len(), FIXED_BYTES);
+        let command = read(&bytes).expect("decodes");
+        assert_eq!((command.code, command.version, command.flag), (101, 513, 0));
+        assert_eq!(command.opaque, Some(Opaque(7)));
+        assert!(command.remark.is_none() && command.ext.fields.is_empty());
+        for cut in 0..FIXED_BYTES {
+            read(&bytes[..cut]).expect_err("cut short");
+        }
+    }
+
+    #[test]
+    fn numbers_are_signed_16_bits_and_any_language_will_do() {
+        let mut bytes = header(&[0; 8]);
+        bytes[..5].copy_from_slice(b"\x9c\x40\x63\x80\x00");
+        let command = read(&bytes).expect("decodes");
+        assert_eq!((command.code, command.version), (-25536, -32768));
+    }
+
+    #[test]
+    fn fields_are_read_and_an_empty_value_is_absent() {
+        let bytes = header(
+            b"\x00\x00\x00\x00\x00\x00\x00\x19\
+            \x00\x09namespace\x00\x00\x00\x01n\x00\x03key\x00\x00\x00\x00",
+        );
+        let command = read(&bytes).expect("decodes");
+        assert_eq!(command.text("namespace"), Some("n"));
+        assert_eq!(command.text("key"), None);
+    }
+
+    #[test]
+    fn an_empty_name_is_passed_over_and_a_remark_is_read() {
+        let bytes = header(
+            b"\x00\x00\x00\x02hi\
+            \x00\x00\x00\x0f\x00\x00\x00\x00\x00\x01x\x00\x01k\x00\x00\x00\x01v",
+        );
+        let command = read(&bytes).expect("decodes");
+        assert_eq!(command.remark.as_deref(), Some("hi"));
+        assert_eq!(command.ext.fields.len(), 1);
+        assert_eq!(command.text("k"), Some("v"));
+    }
+
+    #[test]
+    fn negative_length_of_fields_means_none() {
+        assert!(read(&header(b"\x00\x00\x00\x00\xff\xff\xff\xfb")).is_ok());
+    }
+
+    #[test]
+    fn lengths_are_checked_against_the_bytes_left() {
+        let remark = "remark is longer than the header";
+        for tail in [
+            b"\x7f\xff\xff\xff\x00\x00\x00\x00".as_slice(),
+            b"\xff\xff\xff\xff\x00\x00\x00\x00",
+            b"\x00\x00\x00\x05\x00\x00\x00\x00",
+        ] {
+            assert_eq!(refused(tail), WireError::Binary { reason: remark, at: 17 });
+        }
+        let fields = "fields are longer than the header";
+        assert_eq!(
+            refused(b"\x00\x00\x00\x00\x00\x00\x00\x64"),
+            WireError::Binary { reason: fields, at: 21 }
+        );
+        let name = "name is longer than the fields";
+        for length in [b"\x80\x00", b"\x7f\xff", b"\x00\x02"] {
+            let tail = [b"\x00\x00\x00\x00\x00\x00\x00\x03", length.as_slice(), b"k"].concat();
+            assert_eq!(refused(&tail), WireError::Binary { reason: name, at: 2 });
+        }
+        let value = "value is longer than the fields";
+        for length in [b"\xff\xff\xff\xff", b"\x7f\xff\xff\xff", b"\x00\x00\x00\x02"] {
+            let tail =
+                [b"\x00\x00\x00\x00\x00\x00\x00\x08\x00\x01k", length.as_slice(), b"v"].concat();
+            assert_eq!(refused(&tail), WireError::Binary { reason: value, at: 7 });
+        }
+    }
+
+    #[test]
+    fn bytes_behind_the_fields_are_passed_over() {
+        assert!(read(&header(b"\x00\x00\x00\x00\x00\x00\x00\x00 left")).is_ok());
+    }
+}

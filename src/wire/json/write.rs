@@ -1,0 +1,100 @@
+//! Writing JSON as the Java 5.5.0 NameServer does (fastjson2: `JSONWriterUTF8`).
+
+use crate::model::Dialect;
+
+/// Largest number that a JavaScript reader holds exactly; beyond it the standard dialect writes
+/// text.
+const EXACT_MAX: i64 = (1 << 53) - 1;
+
+/// Appends `text` in quotes. Escaped are `"`, `\` and control characters below U+0020; all else
+/// stays as it is, in both dialects.
+pub fn put_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    let mut clean = 0;
+    let bytes = text.as_bytes();
+    for (at, &byte) in bytes.iter().enumerate() {
+        if byte >= 0x20 && byte != b'"' && byte != b'\\' {
+            continue;
+        }
+        out.extend_from_slice(&bytes[clean..at]);
+        put_escape(out, byte);
+        clean = at + 1;
+    }
+    out.extend_from_slice(&bytes[clean..]);
+    out.push(b'"');
+}
+
+#[cold]
+fn put_escape(out: &mut Vec<u8>, byte: u8) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    let letter = match byte {
+        b'"' | b'\\' => byte,
+        0x08 => b'b',
+        b'\t' => b't',
+        b'\n' => b'n',
+        0x0c => b'f',
+        b'\r' => b'r',
+        _ => {
+            out.extend_from_slice(b"\\u00");
+            out.push(HEX[usize::from(byte >> 4)]);
+            out.push(HEX[usize::from(byte & 15)]);
+            return;
+        }
+    };
+    out.extend_from_slice(&[b'\\', letter]);
+}
+
+/// Appends a number.
+pub fn put_int(out: &mut Vec<u8>, value: impl Into<i64>) {
+    let value: i64 = value.into();
+    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+}
+
+/// Appends a number; the standard dialect puts quotes around one beyond ±(2^53-1).
+pub fn put_long(out: &mut Vec<u8>, value: i64, dialect: Dialect) {
+    let quoted = dialect == Dialect::Standard && !(-EXACT_MAX..=EXACT_MAX).contains(&value);
+    if quoted {
+        out.push(b'"');
+    }
+    put_int(out, value);
+    if quoted {
+        out.push(b'"');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn string(text: &str) -> String {
+        let mut out = Vec::new();
+        put_string(&mut out, text);
+        String::from_utf8(out).expect("text stays text")
+    }
+
+    #[test]
+    fn escapes_are_those_of_release_5_5() {
+        // Golden sample "kv-get-mix": every class of character at once.
+        let raw = "a/b\"\\\u{8}\t\n\u{c}\r\u{1}\u{b}\u{1f}\u{7f}\u{80}é中\u{2028}😀<&'";
+        let written = "\"a/b\\\"\\\\\\b\\t\\n\\f\\r\\u0001\\u000b\\u001f\
+                       \u{7f}\u{80}é中\u{2028}😀<&'\"";
+        assert_eq!(string(raw), written);
+        assert_eq!(string(""), "\"\"");
+        assert_eq!(string("plain"), "\"plain\"");
+    }
+
+    #[test]
+    fn only_the_standard_dialect_quotes_big_numbers() {
+        let long = |value, dialect| {
+            let mut out = Vec::new();
+            put_long(&mut out, value, dialect);
+            String::from_utf8(out).expect("digits")
+        };
+        let max = 9_007_199_254_740_991;
+        assert_eq!(long(max, Dialect::Standard), "9007199254740991");
+        assert_eq!(long(max + 1, Dialect::Standard), "\"9007199254740992\"");
+        assert_eq!(long(-max - 1, Dialect::Standard), "\"-9007199254740992\"");
+        assert_eq!(long(max + 1, Dialect::Legacy), "9007199254740992");
+        assert_eq!(long(i64::MIN, Dialect::Legacy), "-9223372036854775808");
+    }
+}
