@@ -7,7 +7,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 pub struct Tick(pub u64);
 
 impl Tick {
-    /// This tick moved `ms` milliseconds into the future; stays at the end of time rather than wrapping.
+    /// This tick moved `ms` milliseconds into the future; stays at the end of time rather than
+    /// wrapping.
     #[must_use]
     pub fn after_ms(self, ms: u64) -> Tick {
         Tick(self.0.saturating_add(ms))
@@ -20,7 +21,8 @@ impl Tick {
     }
 }
 
-/// Reads the time. One value is made at start and copied, so that all shards count from the same moment.
+/// Reads the time. One value is made at start and copied, so that all shards count from the same
+/// moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     began: Instant,

@@ -1,4 +1,5 @@
-//! The small values everything else is named by. Cheap to copy or to clone; none of them knows the wire.
+//! The small values everything else is named by. Cheap to copy or to clone; none of them knows the
+//! wire.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -78,7 +79,8 @@ pub struct Opaque(pub i32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ShardId(pub u16);
 
-/// One accepted connection, for as long as the process lives: a slot that is used again has another generation.
+/// One accepted connection, for as long as the process lives: a slot that is used again has another
+/// generation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ConnKey {
     /// The shard that owns the connection.

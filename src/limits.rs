@@ -1,14 +1,18 @@
-//! Every bound, and the relations between them that must hold. An option lives in [`crate::config`]; its ceiling here.
+//! Every bound, and the relations between them that must hold. An option lives in
+//! [`crate::config`]; its ceiling here.
 
-/// Largest frame, its 4-byte length included (Java: `com.rocketmq.remoting.frameMaxLength`, 16 MiB).
+/// Largest frame, its 4-byte length included (Java: `com.rocketmq.remoting.frameMaxLength`, 16
+/// MiB).
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// Largest value of the length field: it does not count itself.
 pub const FRAME_LENGTH_MAX: usize = FRAME_BYTES_MAX - 4;
-/// Largest header. The three-byte field allows 16 MiB; KV values travel in headers, so this is generous.
+/// Largest header. The three-byte field allows 16 MiB; KV values travel in headers, so this is
+/// generous.
 pub const HEADER_BYTES_MAX: usize = 1 << 20;
 /// Most extension fields in one header. Known peers send about ten; a look-up walks them all.
 pub const EXT_FIELDS_MAX: usize = 512;
-/// A fresh connection is not looked at before this many bytes (Java: `HandshakeHandler` waits for a PROXY signature).
+/// A fresh connection is not looked at before this many bytes (Java: `HandshakeHandler` waits for a
+/// PROXY signature).
 pub const FIRST_BYTES_MIN: usize = 12;
 /// Deepest nesting of JSON that is read.
 pub const JSON_DEPTH_MAX: usize = 64;
@@ -16,50 +20,62 @@ pub const JSON_DEPTH_MAX: usize = 64;
 pub const INFLATED_BYTES_MAX: usize = 256 << 20;
 /// Largest single entry (a topic, a mapping, a list) of a compressed registration.
 pub const INFLATED_ENTRY_BYTES_MAX: usize = 1 << 20;
-/// Most topics, and most mappings of static topics, in one compressed registration: what a JSON
 /// one can hold, too.
 pub const REGISTERED_ENTRIES_MAX: usize = 1 << 20;
 /// Most filter servers of one broker (they were given up in 4.x; lists are short or empty).
 pub const FILTER_SERVERS_MAX: usize = 1024;
-/// Most write requests that one shard may have with the writer at a time; one more is answered "busy".
+/// Most write requests that one shard may have with the writer at a time; one more is answered
+/// "busy".
 pub const LANE_REQUESTS_MAX: usize = 4096;
-/// Most bytes of request bodies with the writer, all shards together; over it shards stop reading large frames.
+/// Most bytes of request bodies with the writer, all shards together; over it shards stop reading
+/// large frames.
 pub const BODY_BUDGET_BYTES: usize = 512 << 20;
 /// Most changes the writer applies before it publishes.
 pub const WRITE_BATCH_MAX: usize = 512;
-/// Most answers that one connection may be owed by the writer before the shard stops reading from it.
+/// Most answers that one connection may be owed by the writer before the shard stops reading from
+/// it.
 pub const OWED_PER_CONNECTION_MAX: usize = 1024;
-/// Output of one connection beyond which the shard stops reading from it, until it drains (Netty's high-water mark).
+/// Output of one connection beyond which the shard stops reading from it, until it drains (Netty's
+/// high-water mark).
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
-/// Receive buffers of one shard's ring, a power of two; when all are filled, the kernel holds back until some return.
+/// Receive buffers of one shard's ring, a power of two; when all are filled, the kernel holds back
+/// until some return.
 pub const RECEIVE_BUFFERS: u16 = 1024;
 /// Bytes of one receive buffer.
 pub const RECEIVE_BUFFER_BYTES: u32 = 4096;
-/// Frames from this size on keep their buffer, so that the writer can share the body instead of copying it.
+/// Frames from this size on keep their buffer, so that the writer can share the body instead of
+/// copying it.
 pub const SHARED_FRAME_BYTES_MIN: usize = 4096;
-/// A connection in the middle of a frame larger than this is not read from while the body budget is spent.
+/// A connection in the middle of a frame larger than this is not read from while the body budget is
+/// spent.
 pub const LARGE_FRAME_BYTES: usize = 64 << 10;
 /// Most connections of one shard, whatever the open-files limit allows; slot numbers have 24 bits.
 pub const CONNECTIONS_PER_SHARD_MAX: u32 = 1 << 22;
-/// File descriptors kept for everything but connections: rings, listeners, logs, files, the admin port.
+/// File descriptors kept for everything but connections: rings, listeners, logs, files, the admin
+/// port.
 pub const FILES_RESERVED: u64 = 160;
-/// Connections that a listener's queue holds until they are accepted; the kernel cuts it to `net.core.somaxconn`.
+/// Connections that a listener's queue holds until they are accepted; the kernel cuts it to
+/// `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 4096;
 /// Pause after accepting failed for want of a resource, in milliseconds.
 pub const ACCEPT_RETRY_MS: u64 = 100;
 /// Bytes of output buffers that a shard keeps for the next answers.
 pub const SPARE_OUTPUT_BYTES: usize = 4 << 20;
-/// Pause before a shard looks again at something that nothing reports: the body budget, a full lane. In milliseconds.
+/// Pause before a shard looks again at something that nothing reports: the body budget, a full
+/// lane. In milliseconds.
 pub const LOOK_AGAIN_MS: u64 = 20;
 /// An idle shard lets go of a replaced view after this time at the latest, in milliseconds.
 pub const VIEW_REFRESH_MS: u64 = 10_000;
 /// Longest PROXY header of version 1: a line with its end. (Version 2 names its length in 16 bits.)
 pub const PROXY_LINE_BYTES_MAX: usize = 107;
-/// Silence after which a broker is dropped unless it named its own, in milliseconds (Java: `DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
+/// Silence after which a broker is dropped unless it named its own, in milliseconds (Java:
+/// `DEFAULT_BROKER_CHANNEL_EXPIRED_TIME`).
 pub const HEARTBEAT_TIMEOUT_MS: u64 = 120_000;
-/// Most that one look at the clock moves liveness time on: what passed beyond it, the process did not run.
+/// Most that one look at the clock moves liveness time on: what passed beyond it, the process did
+/// not run.
 pub const RUNNING_STEP_MS_MAX: u64 = 2_000;
-/// Most bytes of the KV table, counted as its file has them: the file and an answer with a whole namespace stay below a frame.
+/// Most bytes of the KV table, counted as its file has them: the file and an answer with a whole
+/// namespace stay below a frame.
 pub const KV_BYTES_MAX: usize = 15 << 20;
 /// Most keys in all namespaces together.
 pub const KV_KEYS_MAX: usize = 1 << 18;
@@ -69,6 +85,26 @@ pub const KV_NAMESPACES_MAX: usize = 1 << 14;
 pub const STORE_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Most saves that may be under way; one more is refused.
 pub const STORE_SAVES_MAX: usize = 16;
+/// Most shards; their number is a `u16`.
+pub const SHARDS_MAX: u16 = 1024;
+/// Most connections that can be asked for, all shards together.
+pub const CONNECTIONS_MAX: usize = 1 << 24;
+/// Fewest open files to start with: listeners, rings and files need some before the first
+/// connection comes.
+pub const OPEN_FILES_MIN: u64 = 64;
+/// Largest settings file.
+pub const CONFIG_BYTES_MAX: usize = 1 << 20;
+/// Largest update of settings over the wire; the writer reads it in one go.
+pub const SETTINGS_UPDATE_BYTES_MAX: usize = 64 << 10;
+/// Most keys of a refused update that its answer names.
+pub const UPDATE_KEYS_NAMED_MAX: usize = 8;
+/// Largest log file; then it is renamed and another begun (Java: 100 MB).
+pub const LOG_FILE_BYTES_MAX: u64 = 100 << 20;
+/// Log files that are kept beside the current one (Java: 5).
+pub const LOG_FILES_KEPT: u32 = 5;
+/// Most lines that may wait to be written to the log; further ones are dropped rather than waited
+/// for.
+pub const LOG_LINES_MAX: usize = 8192;
 
 const _: () = assert!(FRAME_LENGTH_MAX == 16_777_212);
 const _: () = assert!(HEADER_BYTES_MAX < 1 << 24);

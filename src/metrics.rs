@@ -12,7 +12,8 @@ pub struct Counter(AtomicU64);
 impl Counter {
     /// Adds `count`. To be called by the owning core alone.
     pub fn add(&self, count: u64) {
-        // Relaxed, and no read-modify-write: one core writes this counter, others only want a recent value.
+        // Relaxed, and no read-modify-write: one core writes this counter, others only want a
+        // recent value.
         self.0.store(self.0.load(Relaxed).wrapping_add(count), Relaxed);
     }
 

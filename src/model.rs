@@ -2,7 +2,8 @@
 
 use crate::ids::{BrokerName, Topic};
 
-/// How a broker numbers its topic table. Two versions are equal only if all three numbers are (Java: `DataVersion`).
+/// How a broker numbers its topic table. Two versions are equal only if all three numbers are
+/// (Java: `DataVersion`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DataVersion {
     /// State-machine version of the broker's store; grows with each change of master.
@@ -13,7 +14,8 @@ pub struct DataVersion {
     pub counter: Option<i64>,
 }
 
-/// One topic as a broker registers it: the members the NameServer keeps (Java: `TopicConfig`, `QueueData`).
+/// One topic as a broker registers it: the members the NameServer keeps (Java: `TopicConfig`,
+/// `QueueData`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TopicConfig {
     /// The topic's name; wins over the key of the table it stood in.
@@ -77,14 +79,17 @@ pub struct QueueMapping {
     pub dirty: bool,
     /// `scope`, `__global__` unless given.
     pub scope: Option<String>,
-    /// `currIdMap`: global queue id to local queue id, in the order of the global ids; `None` if null.
+    /// `currIdMap`: global queue id to local queue id, in the order of the global ids; `None` if
+    /// null.
     pub current_ids: Option<Vec<(i32, i32)>>,
 }
 
-/// How maps with integer keys and big numbers are written (`RemotingSerializable`; protocol: request version 401).
+/// How maps with integer keys and big numbers are written (`RemotingSerializable`; protocol:
+/// request version 401).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Dialect {
-    /// Integer keys bare, big numbers as they are: what clients before 4.9.4 expect. Not valid JSON.
+    /// Integer keys bare, big numbers as they are: what clients before 4.9.4 expect. Not valid
+    /// JSON.
     Legacy,
     /// Integer keys quoted, map entries sorted, numbers beyond 2^53-1 quoted.
     Standard,

@@ -1,7 +1,7 @@
 //! The one place that makes a new [`View`] visible, and the only way to see it.
 //!
-//! One root is published, never its parts, so that an answer never mixes moments. Readers hold no lock: each keeps an
-//! [`arc_swap::Cache`] and compares one pointer a batch.
+//! One root is published, never its parts, so that an answer never mixes moments. Readers hold no
+//! lock: each keeps an [`arc_swap::Cache`] and compares one pointer a batch.
 
 use std::sync::Arc;
 
@@ -29,7 +29,8 @@ pub struct View {
 #[derive(Debug)]
 pub struct Publisher {
     root: Arc<ArcSwap<View>>,
-    /// Views that a reader may still hold. They are dropped here, on the writer's core, never by a reader.
+    /// Views that a reader may still hold. They are dropped here, on the writer's core, never by a
+    /// reader.
     retired: Vec<Arc<View>>,
     generation: Generation,
 }
@@ -45,9 +46,15 @@ impl Publisher {
 
     /// Makes a view of the three parts visible to every reader.
     ///
-    /// `ArcSwap::swap` is sequentially consistent: whoever is told of the publication afterwards (an acknowledgement
-    /// through a shard's post box) finds this view or a later one when its cache next compares pointers.
-    pub fn publish(&mut self, routes: RouteView, kv: KvView, settings: Arc<Settings>) -> Generation {
+    /// `ArcSwap::swap` is sequentially consistent: whoever is told of the publication afterwards
+    /// (an acknowledgement through a shard's post box) finds this view or a later one when its
+    /// cache next compares pointers.
+    pub fn publish(
+        &mut self,
+        routes: RouteView,
+        kv: KvView,
+        settings: Arc<Settings>,
+    ) -> Generation {
         self.generation = Generation(self.generation.0 + 1);
         let view = View { generation: self.generation, routes, kv, settings };
         self.retired.push(self.root.swap(Arc::new(view)));
@@ -55,7 +62,8 @@ impl Publisher {
         self.generation
     }
 
-    /// Drops retired views that nobody holds any more. Called with each publication and by housekeeping.
+    /// Drops retired views that nobody holds any more. Called with each publication and by
+    /// housekeeping.
     pub fn retire(&mut self) {
         self.retired.retain(|view| Arc::strong_count(view) > 1);
     }

@@ -4,10 +4,12 @@
 //! replace: write F.tmp, sync --> link F as F.bak --> rename F.tmp to F --> sync the directory
 //! ```
 //!
-//! Whatever ends the process in between, F is either the old content or the new one, whole: a rename takes its place in one
-//! step. Java overwrites F in place and can leave half of it; from such a file [`load_backup`] leads back.
+//! Whatever ends the process in between, F is either the old content or the new one, whole: a
+//! rename takes its place in one step. Java overwrites F in place and can leave half of it; from
+//! such a file [`load_backup`] leads back.
 //!
-//! **Never:** runs on a shard or on the writer core ([`StoreThread`] does the work after the start); knows what is in a file.
+//! **Never:** runs on a shard or on the writer core ([`StoreThread`] does the work after the
+//! start); knows what is in a file.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -66,8 +68,8 @@ impl std::error::Error for StoreError {
     }
 }
 
-/// The content of `path`, `None` if there is no such file. A `.tmp` beside it is the rest of an interrupted
-/// [`replace`], was never acknowledged, and is not looked at.
+/// The content of `path`, `None` if there is no such file. A `.tmp` beside it is the rest of an
+/// interrupted [`replace`], was never acknowledged, and is not looked at.
 ///
 /// # Errors
 ///
@@ -79,7 +81,8 @@ pub fn load(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
         Err(error) => return Err(StoreError::at("open", path)(error)),
     };
     let mut bytes = Vec::new();
-    // One byte more than allowed tells a file that is too large, whatever its length was said to be.
+    // One byte more than allowed tells a file that is too large, whatever its length was said to
+    // be.
     let read = file.take(STORE_FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
     read.map_err(StoreError::at("read", path))?;
     if bytes.len() as u64 > STORE_FILE_BYTES_MAX {
@@ -88,7 +91,8 @@ pub fn load(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     Ok(Some(bytes))
 }
 
-/// The content that `path` had before it was last replaced, for when the caller cannot make sense of the newest one.
+/// The content that `path` had before it was last replaced, for when the caller cannot make sense
+/// of the newest one.
 ///
 /// # Errors
 ///
@@ -98,13 +102,14 @@ pub fn load_backup(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     load(&beside(&target, ".bak"))
 }
 
-/// Replaces the content of `path` by `bytes`, and keeps the old content as `.bak`. When this returns, the new content
-/// survives a crash of the machine. A file that is there keeps its mode and owner; a symbolic link stays one.
+/// Replaces the content of `path` by `bytes`, and keeps the old content as `.bak`. When this
+/// returns, the new content survives a crash of the machine. A file that is there keeps its mode
+/// and owner; a symbolic link stays one.
 ///
 /// # Errors
 ///
-/// If any step fails. Up to and including the rename the old content is then in place. A failure to sync the directory
-/// after it leaves open which of the two survives a crash.
+/// If any step fails. Up to and including the rename the old content is then in place. A failure to
+/// sync the directory after it leaves open which of the two survives a crash.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let target = resolved(path)?;
     let directory = parent_of(&target);
@@ -132,7 +137,8 @@ pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     sync_directory(directory)
 }
 
-/// `path`, or what it leads to if it is a symbolic link: renaming onto the link would replace the link.
+/// `path`, or what it leads to if it is a symbolic link: renaming onto the link would replace the
+/// link.
 fn resolved(path: &Path) -> Result<PathBuf, StoreError> {
     match fs::canonicalize(path) {
         Ok(target) => Ok(target),
@@ -154,7 +160,8 @@ fn parent_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates `directory` and what is missing above it; each new name is synced, or a crash could take the whole branch away.
+/// Creates `directory` and what is missing above it; each new name is synced, or a crash could take
+/// the whole branch away.
 fn create_directories(directory: &Path) -> Result<(), StoreError> {
     match fs::create_dir(directory) {
         Ok(()) => sync_directory(parent_of(directory)),
@@ -171,8 +178,8 @@ fn create_directories(directory: &Path) -> Result<(), StoreError> {
 /// Writes `bytes` to a new file at `aside` and syncs it.
 fn write_aside(aside: &Path, bytes: &[u8], like: Option<&fs::Metadata>) -> Result<(), StoreError> {
     remove_if_there(aside)?;
-    // A new file only: a link that somebody put there is not followed. Until it has the mode of the old file, nobody
-    // else may read it.
+    // A new file only: a link that somebody put there is not followed. Until it has the mode of the
+    // old file, nobody else may read it.
     let mode = if like.is_some() { 0o600 } else { 0o666 };
     let mut file = OpenOptions::new()
         .write(true)
@@ -181,7 +188,8 @@ fn write_aside(aside: &Path, bytes: &[u8], like: Option<&fs::Metadata>) -> Resul
         .open(aside)
         .map_err(StoreError::at("create", aside))?;
     if let Some(like) = like {
-        // Only root may give a file away; for others it stays theirs. Before the mode, which this may change.
+        // Only root may give a file away; for others it stays theirs. Before the mode, which this
+        // may change.
         let _ = fchown(&file, Some(like.uid()), Some(like.gid()));
         let mode = file.set_permissions(like.permissions());
         mode.map_err(StoreError::at("set the mode of", aside))?;

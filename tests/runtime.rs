@@ -97,7 +97,7 @@ fn a_hundred_thousand_sleeps_leave_nothing_behind() {
 
 #[test]
 fn sleeps_that_end_by_their_time_leave_nothing_behind() {
-    const SLEEPS: u64 = 40_000;
+    const SLEEPS: u64 = 33_000;
     let before = open_files();
     let bell = Doorbell::new().unwrap();
     executor().run(async move {

@@ -1,15 +1,18 @@
-//! The KV table: namespaces of keys and values that tools keep in the name server (Java: `KVConfigManager`).
+//! The KV table: namespaces of keys and values that tools keep in the name server (Java:
+//! `KVConfigManager`).
 //!
 //! ```text
 //! changes --> KvDraft (refuses what does not fit) --> KvTable --> file
 //!                                                        |
-//!                                                        +--> KvView, frozen, once the file is safe
+//!                                                        +--> KvView, once the file is safe
 //! ```
 //!
-//! Both forms share their maps, so a change copies one path of each and encodes only the namespaces it touched.
+//! Both forms share their maps, so a change copies one path of each and encodes only the namespaces
+//! it touched.
 //!
 //! **Never:** touches a file; publishes itself.
 
+mod file;
 mod size;
 mod table;
 mod view;
@@ -29,7 +32,8 @@ pub enum KvChange {
         namespace: String,
         /// The key.
         key: String,
-        /// The value; `None` removes the key (Java stores a null, which reads as not found and is never written).
+        /// The value; `None` removes the key (Java stores a null, which reads as not found and is
+        /// never written).
         value: Option<String>,
     },
     /// 102. What is not there stays so; a namespace that lost its last key stays, empty.

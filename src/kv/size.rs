@@ -14,7 +14,8 @@ const AROUND_ENTRY: usize = 6;
 /// What the bounds speak of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Size {
-    /// Bytes of the file, at most one for each map too many (its last comma).
+    /// Bytes of the file, never too few: one too many for each map that is not empty (its last
+    /// comma).
     pub(super) bytes: usize,
     pub(super) keys: usize,
     pub(super) namespaces: usize,
@@ -43,8 +44,8 @@ impl Size {
         Size { bytes: self.bytes - entry_len(key, value), keys: self.keys - 1, ..self }
     }
 
-    /// May a table of size `self` become one of size `next`? A table that is over a bound (its file was written by somebody
-    /// else) may still shrink.
+    /// May a table of size `self` become one of size `next`? A table that is over a bound (its file
+    /// was written by somebody else) may still shrink.
     pub(super) fn admits(self, next: Size) -> Result<(), KvRefusal> {
         let grows_beyond = |from: usize, to: usize, bound: usize| to > bound && to > from;
         if grows_beyond(self.bytes, next.bytes, KV_BYTES_MAX) {
@@ -63,7 +64,8 @@ fn entry_len(key: &str, value: &str) -> usize {
     AROUND_ENTRY + escaped_len(key) + escaped_len(value)
 }
 
-/// Bytes of `text` inside its quotes as JSON is written here: two for what has a short escape, six for other controls.
+/// Bytes of `text` inside its quotes as JSON is written here: two for what has a short escape, six
+/// for other controls.
 fn escaped_len(text: &str) -> usize {
     let byte_len = |byte: u8| match byte {
         b'"' | b'\\' | 8 | b'\t' | b'\n' | 12 | b'\r' => 2,

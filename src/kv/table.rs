@@ -9,10 +9,11 @@ use super::size::Size;
 use super::view::Namespace;
 use super::{KvChange, KvRefusal, KvView};
 
-/// The newest table, which may be ahead of the file and of what is published. Lives: writer core only.
+/// The newest table, which may be ahead of the file and of what is published. Lives: writer core
+/// only.
 #[derive(Clone, Debug, Default)]
 pub struct KvTable {
-    view: KvView,
+    pub(super) view: KvView,
 }
 
 impl KvTable {
@@ -38,13 +39,8 @@ impl KvTable {
         self.view.clone()
     }
 
-    /// Namespaces with their keys and values, all in byte order, as the file is encoded from.
-    pub fn namespaces(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = (&str, &str)>)> {
-        self.view.namespaces.iter().map(|(name, found)| (&**name, found.iter()))
-    }
-
-    /// A table with `changes` applied in order, without those that do not fit: a [`KvDraft`] tells which. `None` if it would be
-    /// equal to this one, so that nothing has to be written.
+    /// A table with `changes` applied in order, without those that do not fit: a [`KvDraft`] tells
+    /// which. `None` if it would be equal to this one, so that nothing has to be written.
     #[must_use]
     pub fn with(&self, changes: &[KvChange]) -> Option<KvTable> {
         let mut draft = self.draft();
@@ -92,7 +88,8 @@ impl KvDraft<'_> {
         }
     }
 
-    /// The changed table, its touched namespaces encoded; `None` if it is equal to the one it came from.
+    /// The changed table, its touched namespaces encoded; `None` if it is equal to the one it came
+    /// from.
     #[must_use]
     pub fn finish(mut self) -> Option<KvTable> {
         let mut changed = false;

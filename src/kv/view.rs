@@ -55,10 +55,16 @@ impl KvView {
         self.namespaces.get(namespace).map(Namespace::iter)
     }
 
-    /// A namespace as a `KVTable` in JSON, encoded when it last changed; `None` if it does not exist.
+    /// A namespace as a `KVTable` in JSON, encoded when it last changed; `None` if it does not
+    /// exist.
     #[must_use]
     pub fn encoded(&self, namespace: &str) -> Option<&Bytes> {
         self.namespaces.get(namespace).map(|found| &found.encoded)
+    }
+
+    /// Namespaces with their keys and values, all in byte order: what the log and the file show.
+    pub fn namespaces(&self) -> impl Iterator<Item = (&str, impl Iterator<Item = (&str, &str)>)> {
+        self.namespaces.iter().map(|(name, found)| (&**name, found.iter()))
     }
 
     /// Keys in all namespaces.
@@ -79,7 +85,7 @@ impl KvView {
         self.size.namespaces
     }
 
-    /// Bytes of the table's file, perhaps a few less.
+    /// Bytes of the table's file: never too few, and too many by no more than its commas.
     #[must_use]
     pub fn file_bytes(&self) -> usize {
         self.size.bytes

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use crate::clock::Tick;
 use crate::ids::MemberKey;
 
-/// Members ordered by the tick at which somebody has to look at them again: one entry a member, so that it never holds
-/// more than there are members, whatever they send.
+/// Members ordered by the tick at which somebody has to look at them again: one entry a member, so
+/// that it never holds more than there are members, whatever they send.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
     queue: BTreeSet<(Tick, MemberKey)>,

@@ -1,10 +1,12 @@
-//! Who is alive: each registered broker's last sign of life, its timeout, and the connection it came over.
+//! Who is alive: each registered broker's last sign of life, its timeout, and the connection it
+//! came over.
 //!
-//! A broker is overdue when `last seen + timeout < now` (Java: `RouteInfoManager.scanNotActiveBroker`). Nothing here
-//! removes one by itself: the writer takes the overdue ones and decides.
+//! A broker is overdue when `last seen + timeout < now` (Java:
+//! `RouteInfoManager.scanNotActiveBroker`). Nothing here removes one by itself: the writer takes
+//! the overdue ones and decides.
 //!
 //! ```text
-//! seen      --> entry.last_seen                          O(1), the queue of deadlines is not touched
+//! seen      --> entry.last_seen, O(1): the queue of deadlines is not touched
 //! expired   --> due deadlines only: overdue, or armed again at where the last sign moved it
 //! ```
 //!
@@ -54,7 +56,8 @@ impl Liveness {
         Liveness::default()
     }
 
-    /// `member` registered over `conn` at `now`: replaces what was known of it, its connection included.
+    /// `member` registered over `conn` at `now`: replaces what was known of it, its connection
+    /// included.
     pub fn register(&mut self, member: MemberKey, conn: ConnKey, timeout_ms: u64, now: Tick) {
         // A broker whose clock argument went back must not end up due before its armed deadline.
         let last_seen = self.entries.get(&member).map_or(now, |old| old.last_seen.max(now));
@@ -82,7 +85,8 @@ impl Liveness {
         Some(entry.conn)
     }
 
-    /// All members registered over `conn`: all of them are gone when it closes (Java finds only the first).
+    /// All members registered over `conn`: all of them are gone when it closes (Java finds only the
+    /// first).
     #[must_use]
     pub fn on_connection(&self, conn: ConnKey) -> SmallVec<[MemberKey; 4]> {
         let first = MemberKey { slot: 0, generation: 0 };
@@ -96,8 +100,9 @@ impl Liveness {
         self.entries.get(&member).map(|entry| entry.conn)
     }
 
-    /// Appends the members that are overdue at `now`, the longest overdue first; each call names them again until they
-    /// are removed. Costs the deadlines that passed since they were armed, at most one a member and timeout.
+    /// Appends the members that are overdue at `now`, the longest overdue first; each call names
+    /// them again until they are removed. Costs the deadlines that passed since they were armed, at
+    /// most one a member and timeout.
     pub fn expired(&mut self, now: Tick, out: &mut Vec<MemberKey>) {
         let first = out.len();
         for member in self.deadlines.take_before(now) {
@@ -114,8 +119,9 @@ impl Liveness {
         out[first..].sort_by_key(|member| self.entries[member].armed);
     }
 
-    /// Before or at this tick nobody becomes overdue; after it somebody may, so ask [`Liveness::expired`] then. It lies in
-    /// the past while overdue members have not been removed. `None` if nobody is alive.
+    /// Before or at this tick nobody becomes overdue; after it somebody may, so ask
+    /// [`Liveness::expired`] then. It lies in the past while overdue members have not been removed.
+    /// `None` if nobody is alive.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Tick> {
         self.deadlines.first()

@@ -3,9 +3,9 @@
 use crate::clock::Tick;
 use crate::limits::RUNNING_STEP_MS_MAX;
 
-/// Liveness time. After a SIGSTOP, a suspend or a long pause of the machine, real time has leapt while the brokers' heartbeats
-/// lie unread in their sockets; this clock takes a leap for at most [`RUNNING_STEP_MS_MAX`], so that what waits is read before
-/// anybody is given up.
+/// Liveness time. After a SIGSTOP, a suspend or a long pause of the machine, real time has leapt
+/// while the brokers' heartbeats lie unread in their sockets; this clock takes a leap for at most
+/// [`RUNNING_STEP_MS_MAX`], so that what waits is read before anybody is given up.
 ///
 /// Lives: writer core only; advanced several times a second while somebody is alive.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,7 +23,8 @@ impl RunningClock {
         RunningClock { real: now, running: now }
     }
 
-    /// Moves on to real time `now`, by at most [`RUNNING_STEP_MS_MAX`], and returns the liveness time.
+    /// Moves on to real time `now`, by at most [`RUNNING_STEP_MS_MAX`], and returns the liveness
+    /// time.
     pub fn advance(&mut self, now: Tick) -> Tick {
         let step_ms = now.since_ms(self.real).min(RUNNING_STEP_MS_MAX);
         self.real = self.real.max(now);

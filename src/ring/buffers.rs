@@ -20,7 +20,8 @@ pub struct Filled {
     bytes: u32,
 }
 
-/// A ring of equal buffers shared with the kernel: it takes one for each receive and names it in the completion.
+/// A ring of equal buffers shared with the kernel: it takes one for each receive and names it in
+/// the completion.
 ///
 /// ```text
 /// one mapping:  | entries x 16 bytes: the ring | padding | entries x buffer_bytes: the buffers |
@@ -35,7 +36,8 @@ pub(super) struct Buffers {
     buffer_bytes: u32,
     /// Power of two; ids are below it.
     entries: u16,
-    /// Where the next returned buffer goes, modulo `entries`; the kernel sees it through the ring's tail.
+    /// Where the next returned buffer goes, modulo `entries`; the kernel sees it through the ring's
+    /// tail.
     tail: u16,
 }
 
@@ -53,7 +55,8 @@ impl Buffers {
         let ring_bytes = usize::from(entries) * size_of::<BufRingEntry>();
         let buffers_at = ring_bytes.next_multiple_of(4096);
         let mapped_bytes = buffers_at + usize::from(entries) * buffer_bytes as usize;
-        // Needed: the ring must begin on a page and stay where it is. Sound: a fresh private mapping aliases nothing.
+        // Needed: the ring must begin on a page and stay where it is. Sound: a fresh private
+        // mapping aliases nothing.
         let address = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -71,8 +74,9 @@ impl Buffers {
         let owner = NEXT_OWNER.fetch_add(1, Ordering::Relaxed);
         let mut buffers =
             Buffers { owner, base, mapped_bytes, buffers_at, buffer_bytes, entries, tail: 0 };
-        // Needed: the kernel must know the ring. Sound: the mapping is page-aligned, large enough for `entries`, and
-        // outlives the registration: `super::Ring` unmaps it only after the kernel's ring is gone or idle.
+        // Needed: the kernel must know the ring. Sound: the mapping is page-aligned, large enough
+        // for `entries`, and outlives the registration: `super::Ring` unmaps it only after the
+        // kernel's ring is gone or idle.
         unsafe {
             uring.submitter().register_buf_ring_with_flags(
                 base.as_ptr() as u64,
@@ -99,9 +103,11 @@ impl Buffers {
     /// What the kernel put there.
     pub(super) fn bytes<'a>(&'a self, filled: &'a Filled) -> &'a [u8] {
         assert_eq!(filled.owner, self.owner, "a filled buffer belongs to the ring it came from");
-        // Needed: the memory is shared with the kernel, so it cannot be a Vec. Sound: `Filled` is made by `filled`
-        // alone, once for each completion, and not `Clone`; until `give_back` takes it the kernel does not write there.
-        // `id` and `bytes` were checked against the mapping, which starts out zeroed and so is initialized.
+        // Needed: the memory is shared with the kernel, so it cannot be a Vec. Sound: `Filled` is
+        // made by `filled` alone, once for each completion, and not `Clone`; until `give_back`
+        // takes it the kernel does not write there.
+        // `id` and `bytes` were checked against the mapping, which starts out zeroed and so is
+        // initialized.
         unsafe { slice::from_raw_parts(self.address(filled.id).as_ptr(), filled.bytes as usize) }
     }
 
@@ -121,10 +127,10 @@ impl Buffers {
     fn lend(&mut self, id: u16) {
         let address = self.address(id).as_ptr() as u64;
         let ring = self.base.as_ptr().cast::<BufRingEntry>();
-        // Needed: the ring is shared with the kernel. Sound: the index is below `entries`, and the kernel reads an
-        // entry only between its head and the tail, which is moved past this one below. No more than `entries`
-        // buffers exist, so the tail never laps the head. The setters leave alone the two bytes of entry 0 that hold
-        // the tail.
+        // Needed: the ring is shared with the kernel. Sound: the index is below `entries`, and the
+        // kernel reads an entry only between its head and the tail, which is moved past this one
+        // below. No more than `entries` buffers exist, so the tail never laps the head. The setters
+        // leave alone the two bytes of entry 0 that hold the tail.
         unsafe {
             let entry = &mut *ring.add(usize::from(self.tail & (self.entries - 1)));
             entry.set_addr(address);
@@ -132,16 +138,19 @@ impl Buffers {
             entry.set_bid(id);
         }
         self.tail = self.tail.wrapping_add(1);
-        // Sound: the tail lies inside entry 0 of the mapping, is aligned to two bytes, and the kernel only reads it.
+        // Sound: the tail lies inside entry 0 of the mapping, is aligned to two bytes, and the
+        // kernel only reads it.
         let tail = unsafe { &*BufRingEntry::tail(ring).cast::<AtomicU16>() };
-        // Release: the entry must be visible before the tail that covers it; the kernel loads the tail with acquire.
+        // Release: the entry must be visible before the tail that covers it; the kernel loads the
+        // tail with acquire.
         tail.store(self.tail, Ordering::Release);
     }
 }
 
 impl Drop for Buffers {
     fn drop(&mut self) {
-        // Sound: nobody else unmaps it, and `super::Ring` drops the buffers after the kernel has stopped using them.
+        // Sound: nobody else unmaps it, and `super::Ring` drops the buffers after the kernel has
+        // stopped using them.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.mapped_bytes) };
     }
 }

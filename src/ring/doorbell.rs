@@ -26,13 +26,16 @@ const DOZE: Duration = Duration::from_millis(5);
 
 /// A wake-up for the one task that owns it.
 ///
-/// The owner's loop is: take all work there is, then [`wait`](Doorbell::wait), again. Others push work, then
-/// [`ring`](Doorbell::ring). No wake-up is lost, and none costs a system call while the owner is awake:
+/// The owner's loop is: take all work there is, then [`wait`](Doorbell::wait), again. Others push
+/// work, then [`ring`](Doorbell::ring). No wake-up is lost, and none costs a system call while the
+/// owner is awake:
 ///
 /// - `ring` swaps [`RUNG`] in. If it finds [`ASLEEP`], it writes to the eventfd.
-/// - `wait` swaps its state to [`ASLEEP`], unless it finds [`RUNG`]: then it takes that and returns at once.
+/// - `wait` swaps its state to [`ASLEEP`], unless it finds [`RUNG`]: then it takes that and returns
+///   at once.
 ///
-/// Both are read-modify-write operations on one atomic, so one of them sees the other, whichever comes first.
+/// Both are read-modify-write operations on one atomic, so one of them sees the other, whichever
+/// comes first.
 ///
 /// Lives: shared. Owner: exactly one task waits; any number of threads ring.
 #[derive(Clone, Debug)]
@@ -65,15 +68,17 @@ impl Doorbell {
 
     /// Wakes the owner. What the caller wrote before is visible to the owner when it wakes.
     pub fn ring(&self) {
-        // AcqRel: releases the caller's work to the owner, whose swap in `wait` or `Awake` acquires it. A plain load
-        // ("already rung, nothing to do") would skip that release, so it must be a swap.
+        // AcqRel: releases the caller's work to the owner, whose swap in `wait` or `Awake` acquires
+        // it. A plain load ("already rung, nothing to do") would skip that release, so it must be a
+        // swap.
         if self.bell.state.swap(RUNG, AcqRel) == ASLEEP {
             // The counter cannot overflow into EAGAIN: it takes 2^64 wakes without one drain.
             let _ = (&self.bell.eventfd).write(&1u64.to_ne_bytes());
         }
     }
 
-    /// Sleeps until rung, or until the kernel signals the eventfd. May return without cause: look at the work.
+    /// Sleeps until rung, or until the kernel signals the eventfd. May return without cause: look
+    /// at the work.
     pub async fn wait(&self) {
         let Some(_awake) = self.fall_asleep() else { return };
         self.readable().await;
@@ -82,20 +87,25 @@ impl Doorbell {
 
     /// As [`wait`](Doorbell::wait), but wakes after `at_most` in any case.
     ///
-    /// A time of zero only looks and yields: the executor must run between sleeps, to clear away what they leave it.
+    /// Always lets the executor run, even for no time at all: it must clear away the poll that a
+    /// timed sleep leaves behind.
     pub async fn wait_for(&self, at_most: Duration) {
-        if at_most.is_zero() {
-            self.bell.state.swap(AWAKE, AcqRel);
-            return glommio::yield_if_needed().await;
-        }
         let Some(_awake) = self.fall_asleep() else { return };
         let mut rung = pin!(self.readable());
         let mut timer = Timer::new(at_most);
+        let (mut first, mut over) = (true, false);
         poll_fn(|cx| {
-            if rung.as_mut().poll(cx).is_ready() {
+            over = over
+                || rung.as_mut().poll(cx).is_ready()
+                || Pin::new(&mut timer).poll(cx).is_ready();
+            if over && !first {
                 return Poll::Ready(());
             }
-            Pin::new(&mut timer).poll(cx).map(|_| ())
+            first = false;
+            if over {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
         })
         .await;
         self.drain();
@@ -125,31 +135,34 @@ impl Doorbell {
 
     /// Ready when the eventfd is.
     ///
-    /// glommio has no public way to wait for a descriptor, but a `TcpStream` starts with a poll for readability and
-    /// only then receives. So a duplicate of the eventfd is dressed as a stream, and its first read awaited: it fails
-    /// with `ENOTSOCK` the moment the eventfd is readable, which is all that is asked. The stream cannot be used
-    /// again, since it now believes itself readable; each sleep takes a new one. Dropping it closes the duplicate.
+    /// glommio has no public way to wait for a descriptor, but a `TcpStream` starts with a poll for
+    /// readability and only then receives. So a duplicate of the eventfd is dressed as a stream,
+    /// and its first read awaited: it fails with `ENOTSOCK` the moment the eventfd is readable,
+    /// which is all that is asked. The stream cannot be used again, since it now believes itself
+    /// readable; each sleep takes a new one. Dropping it closes the duplicate.
     async fn readable(&self) {
         let Ok(duplicate) = self.eventfd().try_clone_to_owned() else {
             sleep(DOZE).await;
             return;
         };
-        // Needed: the only constructor from a descriptor. Sound: `duplicate` is open and gives up its ownership here.
+        // Needed: the only constructor from a descriptor. Sound: `duplicate` is open and gives up
+        // its ownership here.
         let mut stream = unsafe { TcpStream::from_raw_fd(duplicate.into_raw_fd()) };
         let mut nothing = [0; 8];
         poll_fn(|cx| Pin::new(&mut stream).poll_read(cx, &mut nothing).map(|_| ())).await;
     }
 }
 
-/// The owner's sleep. Ends on drop, also when the waiting future is dropped half way: then whatever rang has left the
-/// eventfd readable, and the next sleep returns at once.
+/// The owner's sleep. Ends on drop, also when the waiting future is dropped half way: then whatever
+/// rang has left the eventfd readable, and the next sleep returns at once.
 struct Awake<'a> {
     state: &'a AtomicU8,
 }
 
 impl Drop for Awake<'_> {
     fn drop(&mut self) {
-        // AcqRel: acquires the work of whoever rang during the sleep; pairs with the swap in `ring`.
+        // AcqRel: acquires the work of whoever rang during the sleep; pairs with the swap in
+        // `ring`.
         self.state.swap(AWAKE, AcqRel);
     }
 }

@@ -1,7 +1,8 @@
 //! Sockets on io_uring: the one module with unsafe code. It knows no protocol.
 //!
-//! One [`Ring`] a shard, inside the shard's executor. It accepts and receives with multishot operations into buffers
-//! lent to the kernel, sends whole buffers that it owns while they are under way, and enters the kernel once a batch:
+//! One [`Ring`] a shard, inside the shard's executor. It accepts and receives with multishot
+//! operations into buffers lent to the kernel, sends whole buffers that it owns while they are
+//! under way, and enters the kernel once a batch:
 //!
 //! ```text
 //! loop {
@@ -10,19 +11,21 @@
 //! }
 //! ```
 //!
-//! The ring is set up with deferred task work: completions appear only during [`Ring::turn`], on this thread, and none
-//! interrupts it. While the shard sleeps, the kernel rings its [`Doorbell`].
+//! The ring is set up with deferred task work: completions appear only during [`Ring::turn`], on
+//! this thread, and none interrupts it. While the shard sleeps, the kernel rings its [`Doorbell`].
 //!
 //! Memory that the kernel may touch, and what keeps it alive:
 //!
 //! | Memory | Kept by | Until |
 //! |---|---|---|
 //! | receive buffers | [`buffers`] | the ring is dropped and drained |
-//! | a buffer being sent | its slot, which owns the vector and never touches it | the send's completion |
-//! | the timer's time | a box that is rewritten only when no entry waits for submission | it is submitted |
+//! | a buffer being sent | its slot, which owns the vector and never touches it | the send's
+//! completion |
+//! | the timer's time | a box that is rewritten only when no entry waits for submission | it is
+//! submitted |
 //!
-//! A slot is free again only when all its operations have completed and its socket is closed, so a completion never
-//! meets a slot's next tenant; the generation in `user_data` checks that.
+//! A slot is free again only when all its operations have completed and its socket is closed, so a
+//! completion never meets a slot's next tenant; the generation in `user_data` checks that.
 
 mod buffers;
 mod doorbell;
@@ -89,7 +92,8 @@ pub enum Event {
     AcceptFailed(io::Error),
     /// Bytes came. Read them with [`Ring::bytes`], then [`Ring::give_back`].
     Received(Key, Filled),
-    /// No more bytes will come: the peer closed its side, or `Some` error. Close it when nothing is left to send.
+    /// No more bytes will come: the peer closed its side, or `Some` error. Close it when nothing is
+    /// left to send.
     Ended(Key, Option<io::Error>),
     /// A part of the buffer has gone; the ring goes on with the rest.
     SentSome(Key),
@@ -117,9 +121,11 @@ pub struct Ring {
     uring: ManuallyDrop<IoUring>,
     buffers: ManuallyDrop<Buffers>,
     slots: ManuallyDrop<Slots>,
-    /// Entries that found the submission queue full and the kernel unwilling. Bound: the operations of all slots.
+    /// Entries that found the submission queue full and the kernel unwilling. Bound: the operations
+    /// of all slots.
     waiting: VecDeque<squeue::Entry>,
-    /// Connections whose receive ended because no buffer was left; started again with the next turn.
+    /// Connections whose receive ended because no buffer was left; started again with the next
+    /// turn.
     starved: Vec<Key>,
     listener: TcpListener,
     accepting: Accepting,
@@ -152,8 +158,8 @@ fn builder(completions: u32) -> io_uring::Builder {
 }
 
 impl Ring {
-    /// A ring that will accept from `listener` and ring `doorbell` when there are completions. Must be made on the
-    /// thread that uses it.
+    /// A ring that will accept from `listener` and ring `doorbell` when there are completions. Must
+    /// be made on the thread that uses it.
     ///
     /// # Errors
     /// When io_uring or memory is refused; the text names the cure.
@@ -196,7 +202,8 @@ impl Ring {
         }
     }
 
-    /// Accepts no more, for good. Connections in the listener's queue are reset once the ring is dropped.
+    /// Accepts no more, for good. Connections in the listener's queue are reset once the ring is
+    /// dropped.
     pub fn stop_accepting(&mut self) {
         if self.accepting == Accepting::Yes {
             self.cancel(Token::ACCEPT);
@@ -214,8 +221,8 @@ impl Ring {
     #[must_use]
     pub fn peer(&self, key: Key) -> Option<SocketAddr> {
         let slot = self.slots.get(key)?;
-        // Needed: the slot holds a plain number. Sound: a slot's socket is open until its close completes, and that
-        // needs `&mut self`.
+        // Needed: the slot holds a plain number. Sound: a slot's socket is open until its close
+        // completes, and that needs `&mut self`.
         let socket = unsafe { BorrowedFd::borrow_raw(slot.socket) };
         socket2::SockRef::from(&socket).peer_addr().ok()?.as_socket()
     }
@@ -261,7 +268,8 @@ impl Ring {
         self.send_rest(key);
     }
 
-    /// Closes the connection: cancels what is under way, then closes the socket, then frees the slot.
+    /// Closes the connection: cancels what is under way, then closes the socket, then frees the
+    /// slot.
     pub fn close(&mut self, key: Key) {
         let Some(slot) = self.slots.get_mut(key) else { return };
         if slot.closing {
@@ -280,7 +288,8 @@ impl Ring {
         self.close_if_quiet(key);
     }
 
-    /// Asks for an [`Event::Timer`] in `ms` milliseconds at the latest. One timer runs at a time; asking again moves it.
+    /// Asks for an [`Event::Timer`] in `ms` milliseconds at the latest. One timer runs at a time;
+    /// asking again moves it.
     pub fn wake_in(&mut self, ms: u64) {
         if self.timer_queued {
             // The entry before this one still points at the time that is about to be rewritten.
@@ -322,8 +331,9 @@ impl Ring {
             self.receive(key);
         }
         self.uring.completion().enable_eventfd();
-        // SeqCst: the flag must be visible before the kernel looks for task work during the enter. The kernel adds
-        // task work first and reads the flag then. So either the enter runs the work, or the flag lets the bell ring.
+        // SeqCst: the flag must be visible before the kernel looks for task work during the enter.
+        // The kernel adds task work first and reads the flag then. So either the enter runs the
+        // work, or the flag lets the bell ring.
         fence(SeqCst);
         let all = self.enter()?;
         if !self.uring.completion().is_empty() {
@@ -350,7 +360,8 @@ impl Ring {
                 Ok(_) => {}
                 Err(error) => match error.raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // EBUSY: the completion queue must be emptied first. EAGAIN: no memory for a request.
+                    // EBUSY: the completion queue must be emptied first. EAGAIN: no memory for a
+                    // request.
                     Some(libc::EBUSY | libc::EAGAIN) => return Ok(false),
                     _ => return Err(error),
                 },
@@ -380,8 +391,9 @@ impl Ring {
     }
 
     fn push(&mut self, entry: squeue::Entry) {
-        // Needed: the crate cannot know what an entry points at. Sound: the entries made here point at a slot's
-        // sending buffer, at the timer, or at nothing; see the table above for what keeps those in place.
+        // Needed: the crate cannot know what an entry points at. Sound: the entries made here point
+        // at a slot's sending buffer, at the timer, or at nothing; see the table above for what
+        // keeps those in place.
         if !self.waiting.is_empty() || unsafe { self.uring.submission().push(&entry) }.is_err() {
             self.waiting.push_back(entry);
             // An error comes again with the next turn, which reports it.
@@ -432,7 +444,8 @@ impl Ring {
             Op::Nothing => None,
             Op::Accept => self.accepted(result, cqueue::more(flags)),
             Op::Timer => {
-                // ETIME is the normal end. After an update that lost the race, the owner simply asks again.
+                // ETIME is the normal end. After an update that lost the race, the owner simply
+                // asks again.
                 self.timer_runs = false;
                 Some(Event::Timer)
             }
@@ -457,7 +470,8 @@ impl Ring {
                 return None;
             }
             return match -result {
-                // The peer was gone before it was accepted, or a network error that accept(2) passes on.
+                // The peer was gone before it was accepted, or a network error that accept(2)
+                // passes on.
                 libc::ECONNABORTED
                 | libc::EINTR
                 | libc::EAGAIN
@@ -574,7 +588,8 @@ impl Ring {
         Some(Event::SentSome(key))
     }
 
-    /// Cancels everything and waits until no operation is left. False if the kernel would not let go.
+    /// Cancels everything and waits until no operation is left. False if the kernel would not let
+    /// go.
     fn drain(&mut self) -> bool {
         self.stop_accepting();
         for key in self.slots.keys() {
@@ -604,9 +619,9 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         let idle = self.drain();
-        // Sound, all of it: each field is dropped once, here, and not used after. The kernel's ring goes first. Its
-        // requests are cancelled after the descriptor is closed, so memory that a request might still touch is leaked
-        // rather than freed if the drain did not end.
+        // Sound, all of it: each field is dropped once, here, and not used after. The kernel's ring
+        // goes first. Its requests are cancelled after the descriptor is closed, so memory that a
+        // request might still touch is leaked rather than freed if the drain did not end.
         unsafe {
             ManuallyDrop::drop(&mut self.uring);
             if idle {

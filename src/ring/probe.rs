@@ -1,4 +1,5 @@
-//! Is there an io_uring that a shard can use? Asked once at start, so that the answer comes with its cure.
+//! Is there an io_uring that a shard can use? Asked once at start, so that the answer comes with
+//! its cure.
 
 use std::fmt;
 use std::fs;
@@ -6,9 +7,11 @@ use std::io;
 
 use io_uring::IoUring;
 
-/// First kernel with all that a shard's ring uses: multishot receive (6.0) and deferred task work (6.1).
+/// First kernel with all that a shard's ring uses: multishot receive (6.0) and deferred task work
+/// (6.1).
 const KERNEL_MIN: (u32, u32) = (6, 1);
-/// Locked memory that one executor insists on, in bytes (glommio checks it before it sets up its rings).
+/// Locked memory that one executor insists on, in bytes (glommio checks it before it sets up its
+/// rings).
 const LOCKED_BYTES_MIN: u64 = 512 << 10;
 
 /// Why there is no usable io_uring.

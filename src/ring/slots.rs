@@ -2,7 +2,8 @@
 
 use std::os::fd::RawFd;
 
-/// Names a connection for as long as the ring lives: a slot that is used again has another generation.
+/// Names a connection for as long as the ring lives: a slot that is used again has another
+/// generation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Key {
     /// Index of the slot.
@@ -22,7 +23,8 @@ pub(super) enum Receive {
     Stopping,
 }
 
-/// A buffer on its way. The kernel reads it, so the vector is neither touched nor dropped until the send completes.
+/// A buffer on its way. The kernel reads it, so the vector is neither touched nor dropped until the
+/// send completes.
 #[derive(Debug)]
 pub(super) struct Sending {
     pub(super) bytes: Vec<u8>,
@@ -48,7 +50,8 @@ pub(super) struct Slot {
     used: bool,
 }
 
-/// All slots. Its capacity is reserved at once, so that it never moves: that is address space, not memory.
+/// All slots. Its capacity is reserved at once, so that it never moves: that is address space, not
+/// memory.
 #[derive(Debug)]
 pub(super) struct Slots {
     slots: Vec<Slot>,
@@ -141,7 +144,8 @@ impl Slots {
 /// What a completion is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Op {
-    /// An operation whose end tells nothing: a cancel, a timer's update, the close of a refused socket.
+    /// An operation whose end tells nothing: a cancel, a timer's update, the close of a refused
+    /// socket.
     Nothing,
     Accept,
     Timer,

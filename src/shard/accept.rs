@@ -14,13 +14,15 @@ use crate::limits::{CONNECTIONS_PER_SHARD_MAX, FILES_RESERVED, LISTEN_BACKLOG};
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
 const CLAIM_PAUSE: Duration = Duration::from_millis(20);
 
-/// Binds one listener for each of `shards`; the kernel spreads connections over them (`SO_REUSEPORT`).
+/// Binds one listener for each of `shards`; the kernel spreads connections over them
+/// (`SO_REUSEPORT`).
 ///
-/// Port 0 lets the kernel choose; all listeners then have the chosen one. On `[::]` they take IPv4 as well.
+/// Port 0 lets the kernel choose; all listeners then have the chosen one. On `[::]` they take IPv4
+/// as well.
 ///
 /// # Errors
-/// When the port is in use, also by another server of the same user: `SO_REUSEPORT` alone would silently share the
-/// port with it, so it is first bound without.
+/// When the port is in use, also by another server of the same user: `SO_REUSEPORT` alone would
+/// silently share the port with it, so it is first bound without.
 pub fn bind(address: SocketAddr, shards: usize) -> io::Result<Vec<TcpListener>> {
     let mut address = address;
     address.set_port(claim(address)?);

@@ -4,7 +4,8 @@ use crate::limits::{OUTPUT_HIGH_WATER_BYTES, SPARE_OUTPUT_BYTES};
 
 /// Emptied output buffers. Lives: one per shard.
 ///
-/// A buffer is cleared when it comes back, and output is only ever appended, so no peer sees another's bytes.
+/// A buffer is cleared when it comes back, and output is only ever appended, so no peer sees
+/// another's bytes.
 #[derive(Debug, Default)]
 pub(super) struct Spares {
     buffers: Vec<Vec<u8>>,

@@ -1,4 +1,5 @@
-//! One connection, sans-IO: bytes in, answers and write requests out. Knows neither sockets nor time.
+//! One connection, sans-IO: bytes in, answers and write requests out. Knows neither sockets nor
+//! time.
 
 use std::fmt;
 use std::mem;
@@ -15,7 +16,8 @@ use crate::limits::{
 use crate::wire::WireError;
 use crate::wire::frame::{self, FrameHead};
 
-/// Bytes that may stay behind in a shared buffer; more are copied out, so that they do not keep a large frame alive.
+/// Bytes that may stay behind in a shared buffer; more are copied out, so that they do not keep a
+/// large frame alive.
 const TAIL_BYTES_MAX: usize = 64 << 10;
 
 /// Why a connection must be closed.
@@ -59,13 +61,15 @@ enum Phase {
 
 /// The state of one connection. Lives: in its shard. Holds no buffer while it has nothing to keep.
 ///
-/// It is *stalled* while it is owed too many answers or does not read what it is sent: then it serves no further
-/// request, buffered or not, so that a peer that only sends cannot make the shard's memory grow.
+/// It is *stalled* while it is owed too many answers or does not read what it is sent: then it
+/// serves no further request, buffered or not, so that a peer that only sends cannot make the
+/// shard's memory grow.
 #[derive(Debug)]
 pub(super) struct Connection {
     key: ConnKey,
     phase: Phase,
-    /// Received and not yet served: part of a frame, or frames that wait while the connection is stalled.
+    /// Received and not yet served: part of a frame, or frames that wait while the connection is
+    /// stalled.
     input: BytesMut,
     /// Answers that the ring does not have yet.
     output: Vec<u8>,
@@ -97,7 +101,8 @@ impl Connection {
         }
     }
 
-    /// Serves the frames that `bytes` complete and keeps the rest. `trusted` says whether the peer may send a PROXY header.
+    /// Serves the frames that `bytes` complete and keeps the rest. `trusted` says whether the peer
+    /// may send a PROXY header.
     ///
     /// A frame that lies whole in `bytes` is served from there, without a copy.
     pub(super) fn received(
@@ -107,7 +112,8 @@ impl Connection {
         requests: &mut dyn Requests,
     ) -> Result<(), Fault> {
         if !self.input.is_empty() || self.phase != Phase::Frames {
-            // Grows by doubling, with the bytes that have come, never with the length that was announced.
+            // Grows by doubling, with the bytes that have come, never with the length that was
+            // announced.
             self.input.extend_from_slice(bytes);
             if !self.understand_first(trusted)? {
                 return Ok(());

@@ -1,6 +1,7 @@
 //! Moves bytes between the ring and the connections. The only await is the sleep.
 //!
-//! What is decided about a connection (read on, pause, close) and what is due by time stands in [`lifecycle`].
+//! What is decided about a connection (read on, pause, close) and what is due by time stands in
+//! [`lifecycle`].
 
 mod lifecycle;
 
@@ -19,8 +20,8 @@ use super::idle::IdleWheel;
 use super::mail::Mail;
 use super::service::Service;
 use super::shutdown::{Stage, StopSignal};
-use super::sniff::Network;
 use crate::clock::{Clock, Tick};
+use crate::config::network::Network;
 use crate::ids::{ConnKey, ShardId};
 use crate::limits::{RECEIVE_BUFFER_BYTES, RECEIVE_BUFFERS};
 use crate::metrics::ShardCounters;
@@ -273,7 +274,8 @@ fn seconds(now: Tick) -> u32 {
     u32::try_from(now.0 / 1000).unwrap_or(u32::MAX)
 }
 
-/// True if the peer may send a PROXY header. Asks the kernel for the address, so only when one comes.
+/// True if the peer may send a PROXY header. Asks the kernel for the address, so only when one
+/// comes.
 fn trusted(sources: &[Network], ring: &Ring, key: Key) -> bool {
     let from = |peer: SocketAddr| sources.iter().any(|network| network.contains(peer.ip()));
     sources.is_empty() || ring.peer(key).is_some_and(from)

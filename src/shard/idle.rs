@@ -5,9 +5,9 @@ const NONE: u32 = u32::MAX;
 /// Most buckets; longer silences get wider buckets.
 const BUCKETS_MAX: u32 = 4096;
 
-/// A lazy wheel: a connection sits in the bucket of the second at which it would be due if nothing happened, and is
-/// moved on only when that second comes. Activity costs the connection one store and the wheel nothing; each
-/// connection is looked at once in `idle_s` seconds.
+/// A lazy wheel: a connection sits in the bucket of the second at which it would be due if nothing
+/// happened, and is moved on only when that second comes. Activity costs the connection one store
+/// and the wheel nothing; each connection is looked at once in `idle_s` seconds.
 ///
 /// ```text
 /// bucket:  now   now+1  now+2 ...  now+idle
@@ -15,8 +15,8 @@ const BUCKETS_MAX: u32 = 4096;
 ///        [3,8,1]  [7]               [2,5]     lists linked through `links`, by slot
 /// ```
 ///
-/// When the wheel has not been turned for a while, `now` above lags, and a connection may wrap into a bucket that comes
-/// too early: then it is looked at once more, and moved on.
+/// When the wheel has not been turned for a while, `now` above lags, and a connection may come into
+/// a bucket that is too early: then it is looked at once more, and moved on.
 ///
 /// Lives: one per shard. Knows no clock: seconds come as arguments and never go back.
 #[derive(Debug)]
@@ -40,12 +40,13 @@ struct Link {
 }
 
 impl IdleWheel {
-    /// A wheel for silences of `idle_s` seconds, with room for `connections_max` slots (address space, not memory).
+    /// A wheel for silences of `idle_s` seconds, with room for `connections_max` slots (address
+    /// space, not memory).
     pub(super) fn new(idle_s: u32, connections_max: u32, now_s: u32) -> IdleWheel {
         assert!(idle_s > 0, "0 is no wheel at all");
         let width_s = idle_s.div_ceil(BUCKETS_MAX);
-        // One bucket more than the silence spans, so that a connection never lands in the bucket being emptied; and
-        // one for the rounding.
+        // One bucket more than the silence spans, so that a connection never lands in the bucket
+        // being emptied; and one for the rounding.
         let buckets = idle_s.div_ceil(width_s) as usize + 2;
         IdleWheel {
             idle_s,
@@ -57,7 +58,8 @@ impl IdleWheel {
         }
     }
 
-    /// Starts to watch `slot`, last active at `active_s`. Returns the second at which it is due if nothing happens.
+    /// Starts to watch `slot`, last active at `active_s`. Returns the second at which it is due if
+    /// nothing happens.
     pub(super) fn insert(&mut self, slot: u32, active_s: u32) -> u32 {
         let index = slot as usize;
         if self.links.len() <= index {
@@ -70,7 +72,11 @@ impl IdleWheel {
         }
         // Due when a full `idle_s` has passed, so in the bucket that begins then or later.
         let due = active_s.saturating_add(self.idle_s).div_ceil(self.width_s).max(self.done + 1);
-        let bucket = self.place(due);
+        // Others are watched, and `done` lies far back: look early, and put back.
+        let last =
+            self.done.saturating_add(u32::try_from(self.heads.len() - 1).unwrap_or(u32::MAX));
+        let bucket_due = due.min(last);
+        let bucket = self.place(bucket_due);
         let next = std::mem::replace(&mut self.heads[bucket], slot);
         if next != NONE {
             self.links[next as usize].previous = slot;
@@ -79,7 +85,7 @@ impl IdleWheel {
         let link = Link { next, previous: NONE, bucket: bucket as u32 };
         self.links[index] = link;
         self.waiting += 1;
-        due.saturating_mul(self.width_s)
+        bucket_due.saturating_mul(self.width_s)
     }
 
     /// Stops to watch `slot`.
@@ -99,8 +105,8 @@ impl IdleWheel {
         self.waiting -= 1;
     }
 
-    /// Puts the slots that have been silent for `idle_s` into `due` and forgets them; `active` says when a slot was last
-    /// active. The others stay watched.
+    /// Puts the slots that have been silent for `idle_s` into `due` and forgets them; `active` says
+    /// when a slot was last active. The others stay watched.
     pub(super) fn expire(&mut self, now_s: u32, active: impl Fn(u32) -> u32, due: &mut Vec<u32>) {
         let now = now_s / self.width_s;
         let buckets = u32::try_from(self.heads.len()).unwrap_or(u32::MAX);
@@ -128,7 +134,8 @@ impl IdleWheel {
         }
     }
 
-    /// The second at which [`IdleWheel::expire`] has something to look at; `None` if nothing is watched.
+    /// The second at which [`IdleWheel::expire`] has something to look at; `None` if nothing is
+    /// watched.
     pub(super) fn next_s(&self) -> Option<u32> {
         if self.waiting == 0 {
             return None;
@@ -161,7 +168,7 @@ mod tests {
         let mut wheel = IdleWheel::new(120, 4, 1000);
         wheel.insert(0, 1000);
         assert_eq!(wheel.next_s(), Some(1120));
-        assert_eq!(due(&mut wheel, 1119, &[1000]), []);
+        assert_eq!(due(&mut wheel, 1119, &[1000]), Vec::<u32>::new());
         assert_eq!(due(&mut wheel, 1120, &[1000]), [0]);
         assert_eq!(wheel.next_s(), None);
     }
@@ -172,7 +179,7 @@ mod tests {
         wheel.insert(0, 0);
         wheel.insert(1, 0);
         assert_eq!(due(&mut wheel, 10, &[7, 0]), [1]);
-        assert_eq!(due(&mut wheel, 16, &[7, 0]), []);
+        assert_eq!(due(&mut wheel, 16, &[7, 0]), Vec::<u32>::new());
         assert_eq!(due(&mut wheel, 17, &[7, 0]), [0]);
     }
 

@@ -10,9 +10,10 @@ use crate::writer::request::ToShard;
 
 /// A shard's post box and the shard's end of it.
 ///
-/// The queue has no capacity of its own, since the writer must never wait for a shard. Its length is bounded by what is
-/// asked: answers are at most the requests with the writer ([`crate::limits::LANE_REQUESTS_MAX`] a shard), and the
-/// writer orders a close at most once for each broker that is registered over one of the shard's connections.
+/// The queue has no capacity of its own, since the writer must never wait for a shard. Its length
+/// is bounded by what is asked: answers are at most the requests with the writer
+/// ([`crate::limits::LANE_REQUESTS_MAX`] a shard), and the writer orders a close at most once for
+/// each broker that is registered over one of the shard's connections.
 ///
 /// # Errors
 /// When the process has no file descriptor left.

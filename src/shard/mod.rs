@@ -1,4 +1,5 @@
-//! A shard: one core, one listener, its own connections. It takes no lock and never waits for the writer.
+//! A shard: one core, one listener, its own connections. It takes no lock and never waits for the
+//! writer.
 //!
 //! ```text
 //! ring --events--> driver --bytes--> connection --frames--> service (decode, look up, answer or ask the writer)
@@ -6,12 +7,13 @@
 //!   +----output------+<-----answers------+<----- mail (the writer's answers)
 //! ```
 //!
-//! A request, file by file: [`driver`] takes the bytes from the ring, [`connection`] finds the frames, [`service`] is
-//! where answers come from. TLS would stand between the driver and the connection: ciphertext from the ring, plaintext
-//! to `Connection::received`, and the connection's output through it before it goes to the ring.
+//! A request, file by file: [`driver`] takes the bytes from the ring, [`connection`] finds the
+//! frames, [`service`] is where answers come from. TLS would stand between the driver and the
+//! connection: ciphertext from the ring, plaintext to `Connection::received`, and the connection's
+//! output through it before it goes to the ring.
 //!
-//! **Never:** a receive or output buffer kept for a connection that has nothing in it; an allocation of a size that a
-//! peer announced; a view held across an await.
+//! **Never:** a receive or output buffer kept for a connection that has nothing in it; an
+//! allocation of a size that a peer announced; a view held across an await.
 
 pub mod accept;
 mod buffers;
@@ -37,12 +39,13 @@ use self::driver::Driver;
 use self::mail::Mail;
 use self::service::Service;
 use self::shutdown::StopSignal;
-pub use self::sniff::Network;
 use crate::clock::Clock;
+use crate::config::network::Network;
 use crate::ids::ShardId;
 use crate::metrics::ShardCounters;
 
-/// Locked memory of one executor's own buffers, for files: a shard has none. The least that glommio takes.
+/// Locked memory of one executor's own buffers, for files: a shard has none. The least that glommio
+/// takes.
 const EXECUTOR_IO_BYTES: usize = 64 << 10;
 /// Entries of the executor's own rings: a shard uses one at a time, for its sleep.
 const EXECUTOR_RING_DEPTH: usize = 32;
@@ -59,7 +62,8 @@ pub struct ShardOptions {
     /// Seconds without a byte in or out after which a connection is closed; 0 is never (Java:
     /// `serverChannelMaxIdleTimeSeconds`).
     pub idle_s: u32,
-    /// Milliseconds that a shutdown may take to send what is owed (Java: `shutdownWaitTimeSeconds`).
+    /// Milliseconds that a shutdown may take to send what is owed (Java:
+    /// `shutdownWaitTimeSeconds`).
     pub drain_ms: u64,
     /// Who may send a PROXY header; empty is anybody.
     pub proxy_sources: Vec<Network>,
@@ -79,7 +83,8 @@ pub struct Shard<S> {
 }
 
 impl<S: Service> Shard<S> {
-    /// A shard that serves through `service`, gets answers through `mail`, and ends when `stop` says so.
+    /// A shard that serves through `service`, gets answers through `mail`, and ends when `stop`
+    /// says so.
     pub fn with_service(
         options: ShardOptions,
         service: S,
@@ -89,7 +94,8 @@ impl<S: Service> Shard<S> {
         Shard { options, service, mail, stop }
     }
 
-    /// Serves until told to stop. Must run inside a glommio executor, whose thread it takes for itself.
+    /// Serves until told to stop. Must run inside a glommio executor, whose thread it takes for
+    /// itself.
     ///
     /// # Errors
     /// When its ring cannot be set up or fails; the text names the cure.

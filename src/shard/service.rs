@@ -18,8 +18,8 @@ pub struct Served {
 
 /// Answers requests with one view of the tables.
 pub trait Requests {
-    /// Serves one whole frame and appends its answer, if it has one already, to `out`. `owner` is the buffer that `frame`
-    /// fills, where it can be shared.
+    /// Serves one whole frame and appends its answer, if it has one already, to `out`. `owner` is
+    /// the buffer that `frame` fills, where it can be shared.
     ///
     /// # Errors
     /// When the frame cannot be read: the connection is closed.
@@ -38,7 +38,8 @@ pub trait Service {
     /// Runs `work` with the newest view. Called once a batch of received bytes.
     fn batch<T>(&mut self, work: impl FnOnce(&mut dyn Requests) -> T) -> T;
 
-    /// Encodes an answer of the writer. Also called, with a buffer that is thrown away, when its connection is gone.
+    /// Encodes an answer of the writer. Also called, with a buffer that is thrown away, when its
+    /// connection is gone.
     fn answer(&mut self, answer: WriteAnswer, out: &mut Vec<u8>);
 
     /// Tells the writer that a connection is gone; never lost.

@@ -12,7 +12,8 @@ pub struct CorePlan {
     pub writer: usize,
 }
 
-/// Plans `shards` shards (or, without a number, one for each core but the writer's) on the cores that this process may use.
+/// Plans `shards` shards (or, without a number, one for each core but the writer's) on the cores
+/// that this process may use.
 #[must_use]
 pub fn plan(shards: Option<usize>) -> CorePlan {
     plan_on(&usable_cores(), shards)
@@ -83,7 +84,7 @@ mod tests {
     fn the_affinity_mask_is_honoured() {
         assert_eq!(allowed("Name:\tx\nCpus_allowed_list:\t0-1,4,6-7\n"), [0, 1, 4, 6, 7]);
         assert_eq!(allowed("Cpus_allowed_list:\t3\n"), [3]);
-        assert_eq!(allowed(""), []);
+        assert!(allowed("").is_empty());
         assert!(!usable_cores().is_empty());
     }
 }

@@ -1,5 +1,6 @@
-//! Each state that an interrupted replacement can leave, then the real thing: processes that are killed while they write,
-//! and one that may not write large files. Those run this test binary again as a child.
+//! Each state that an interrupted replacement can leave, then the real thing: processes that are
+//! killed while they write, and one that may not write large files. Those run this test binary
+//! again as a child.
 
 use std::env;
 use std::io::{BufRead, BufReader};
@@ -166,7 +167,8 @@ fn a_file_too_large_to_be_ours_is_refused_unread() {
 
 /// This test binary again, running only the ignored test `name` on `path`.
 fn child_command(name: &str, path: &Path) -> Command {
-    // The shell keeps SIGXFSZ ignored across exec, so a write beyond the limit is an error instead of the end.
+    // The shell keeps SIGXFSZ ignored across exec, so a write beyond the limit is an error instead
+    // of the end.
     let mut command = Command::new("sh");
     command
         .args(["-c", "trap '' XFSZ; exec \"$@\"", "sh"])
@@ -204,12 +206,14 @@ fn child_that_replaces_until_killed() {
     let first = number_in(&path).map_or(0, |number| number + 1);
     for number in first.. {
         replace(&path, &content(number)).unwrap();
-        // The acknowledgement; what was written to a pipe is there even if the writer is killed at once.
+        // The acknowledgement; what was written to a pipe is there even if the writer is killed at
+        // once.
         println!("\nACK {number}");
     }
 }
 
-/// Kills the child after `acks` acknowledgements and a little of its next replacement; returns the last one acknowledged.
+/// Kills the child after `acks` acknowledgements and a little of its next replacement; returns the
+/// last one acknowledged.
 fn kill_after(mut child: Child, acks: usize, spins: u32) -> Option<u64> {
     let output = BufReader::new(child.stdout.take().unwrap());
     let mut numbers = output.lines().filter_map(|line| {
@@ -226,16 +230,19 @@ fn kill_after(mut child: Child, acks: usize, spins: u32) -> Option<u64> {
     last
 }
 
+/// Longest wait before the kill, in turns of a loop: about as long as one replacement takes.
+const SPINS_MAX: u64 = 400_000;
+
 #[test]
 fn after_kill_9_the_last_acknowledged_content_is_there() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("kv.json");
-    let mut spins = 1;
+    let mut spins = 1u64;
     for round in 0..100 {
         let mut command = child_command("store::tests::child_that_replaces_until_killed", &path);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         spins = (spins * 48_271) % 2_147_483_647;
-        let wait = u32::try_from(spins % 400_000).unwrap();
+        let wait = u32::try_from(spins % SPINS_MAX).unwrap();
         let acknowledged = kill_after(child, 1 + round % 3, wait).expect("no acknowledgement");
         let found = number_in(&path).expect("the file is gone");
         // One more may have been replaced and not yet acknowledged.

@@ -32,11 +32,12 @@ pub struct Saved {
     pub result: Result<(), StoreError>,
 }
 
-/// Tells the owner of a [`StoreThread`] that there is something to poll. Called on the thread, after each save.
+/// Tells the owner of a [`StoreThread`] that there is something to poll. Called on the thread,
+/// after each save.
 pub type Wake = Arc<dyn Fn() + Send + Sync>;
 
-/// Replaces files one after the other, in the order they were given. Lives: the writer holds it; its work runs on a
-/// thread of its own. Shares: two bounded channels with that thread.
+/// Replaces files one after the other, in the order they were given. Lives: the writer holds it;
+/// its work runs on a thread of its own. Shares: two bounded channels with that thread.
 ///
 /// ```compile_fail
 /// fn shared<T: Sync>() {}
@@ -46,8 +47,8 @@ pub struct StoreThread {
     /// `None` once stopping: the thread ends when this end is gone and the channel empty.
     jobs: Option<Sender<Job>>,
     saved: Receiver<Saved>,
-    /// Saves given and not polled yet: `<= STORE_SAVES_MAX`, which is what each channel holds. So no end ever waits for
-    /// room, and the two threads cannot wait for each other.
+    /// Saves given and not polled yet: `<= STORE_SAVES_MAX`, which is what each channel holds. So
+    /// no end ever waits for room, and the two threads cannot wait for each other.
     under_way: Cell<usize>,
     thread: Option<JoinHandle<()>>,
 }
@@ -60,7 +61,8 @@ struct Job {
 }
 
 impl StoreThread {
-    /// Starts the thread. To be called before the caller is pinned to a core: a new thread inherits that.
+    /// Starts the thread. To be called before the caller is pinned to a core: a new thread inherits
+    /// that.
     ///
     /// # Errors
     ///
@@ -73,12 +75,13 @@ impl StoreThread {
         Ok(StoreThread { jobs: Some(jobs), saved, under_way: Cell::new(0), thread: Some(thread) })
     }
 
-    /// Asks for `bytes` to become the content of `path`; never waits. `ticket` comes back with the outcome.
+    /// Asks for `bytes` to become the content of `path`; never waits. `ticket` comes back with the
+    /// outcome.
     ///
     /// # Errors
     ///
-    /// If [`STORE_SAVES_MAX`] saves are under way already, or the thread is gone. Nothing is written, and no [`Saved`]
-    /// with this ticket comes.
+    /// If [`STORE_SAVES_MAX`] saves are under way already, or the thread is gone. Nothing is
+    /// written, and no [`Saved`] with this ticket comes.
     pub fn save(
         &self,
         what: StoreFile,
@@ -119,7 +122,8 @@ impl StoreThread {
         self.under_way.get()
     }
 
-    /// Finishes what was given, ends the thread, and returns what had not been polled. Waits for the disk.
+    /// Finishes what was given, ends the thread, and returns what had not been polled. Waits for
+    /// the disk.
     #[must_use]
     pub fn stop(mut self) -> Vec<Saved> {
         self.end();
@@ -150,7 +154,8 @@ impl fmt::Debug for StoreThread {
 fn work(to_do: &Receiver<Job>, done: &Sender<Saved>, wake: &Wake) {
     for Job { what, path, bytes, ticket } in to_do {
         let result = replace(&path, &bytes);
-        // There is room (see `StoreThread::under_way`), and the other end lives until this thread was joined.
+        // There is room (see `StoreThread::under_way`), and the other end lives until this thread
+        // was joined.
         let sent = done.try_send(Saved { what, ticket, result });
         debug_assert!(sent.is_ok(), "more saves finished than were given");
         // After the outcome is in the channel: whoever is woken finds it.
@@ -202,7 +207,8 @@ mod tests {
             store.save(StoreFile::Kv, path.clone(), vec![b'x'; 10], ticket).unwrap();
         }
         store.save(StoreFile::Kv, path.clone(), b"last".to_vec(), 10).unwrap();
-        let left = store.stop();
+        // As the writer holds it: not on the thread that started it.
+        let left = thread::spawn(move || store.stop()).join().unwrap();
         assert_eq!(
             left.iter().map(|saved| saved.ticket).collect::<Vec<_>>(),
             Vec::from_iter(0..=10)

@@ -6,10 +6,11 @@
 //! shard 2 --[ lane 2 ]--+
 //! ```
 //!
-//! A full lane gives the request back and never waits. Within a lane order is kept, so no heartbeat overtakes the
-//! registration before it. Between lanes there is no order.
+//! A full lane gives the request back and never waits. Within a lane order is kept, so no heartbeat
+//! overtakes the registration before it. Between lanes there is no order.
 //!
-//! **Never:** a lane grows; a sender waits; a request leaves here without its bytes being counted off when it ends.
+//! **Never:** a lane grows; a sender waits; a request leaves here without its bytes being counted
+//! off when it ends.
 
 use std::cell::Cell;
 use std::fmt;
@@ -22,10 +23,12 @@ use crate::ids::ShardId;
 use crate::limits::{BODY_BUDGET_BYTES, LANE_REQUESTS_MAX};
 use crate::writer::request::{WriteOp, WriteRequest};
 
-/// Wakes the writer. Must be sticky (an eventfd is): rung while the writer is awake, it makes the next sleep return.
+/// Wakes the writer. Must be sticky (an eventfd is): rung while the writer is awake, it makes the
+/// next sleep return.
 pub type Bell = Arc<dyn Fn() + Send + Sync>;
 
-/// Lanes for `shards` shards, and the end where the writer takes requests out. Element `n` is for shard `n`.
+/// Lanes for `shards` shards, and the end where the writer takes requests out. Element `n` is for
+/// shard `n`.
 ///
 /// # Panics
 ///
@@ -60,7 +63,8 @@ fn lanes_of(
 
 type Queue = ArrayQueue<Received>;
 
-/// A shard's end of its lane. Lives: one per shard, never leaves it (it is `Send`, but not `Sync` and not `Clone`).
+/// A shard's end of its lane. Lives: one per shard, never leaves it (it is `Send`, but not `Sync`
+/// and not `Clone`).
 ///
 /// ```compile_fail
 /// fn shared<T: Sync>() {}
@@ -69,8 +73,9 @@ type Queue = ArrayQueue<Received>;
 pub struct LaneSender {
     shard: ShardId,
     queue: Arc<Queue>,
-    /// Requests sent that expect an answer, less the answers delivered: `<= queue.capacity()`. Only the shard's own thread
-    /// counts, up when it sends and down when it delivers, so this is no atomic.
+    /// Requests sent that expect an answer, less the answers delivered: `<= queue.capacity()`. Only
+    /// the shard's own thread counts, up when it sends and down when it delivers, so this is no
+    /// atomic.
     unanswered: Cell<usize>,
     budget: Arc<BodyBudget>,
     bell: Bell,
@@ -81,11 +86,13 @@ impl LaneSender {
     ///
     /// # Errors
     ///
-    /// Gives the request back if the lane is full or the shard is already owed as many answers as a lane holds; the
-    /// peer is then told "busy". Events ([`WriteOp::ConnectionClosed`]) must be kept by the caller and sent again.
+    /// Gives the request back if the lane is full or the shard is already owed as many answers as a
+    /// lane holds; the peer is then told "busy". Events ([`WriteOp::ConnectionClosed`]) must be
+    /// kept by the caller and sent again.
     ///
-    /// What is pushed happens before what is popped: the queue's slot stamp is stored with `Release` and loaded with
-    /// `Acquire`. The bell rings after the push, so a writer that finds all lanes empty and then sleeps is woken.
+    /// What is pushed happens before what is popped: the queue's slot stamp is stored with
+    /// `Release` and loaded with `Acquire`. The bell rings after the push, so a writer that finds
+    /// all lanes empty and then sleeps is woken.
     pub fn try_send(&self, request: WriteRequest) -> Result<(), WriteRequest> {
         let answered = request.reply_to.is_some();
         if answered && self.unanswered.get() >= self.queue.capacity() {
@@ -103,7 +110,8 @@ impl LaneSender {
         }
     }
 
-    /// Tells that one answer of the writer arrived at the shard (delivered, or dropped because its connection is gone).
+    /// Tells that one answer of the writer arrived at the shard (delivered, or dropped because its
+    /// connection is gone).
     pub fn answered(&self) {
         let owed = self.unanswered.get();
         debug_assert!(owed > 0, "an answer without a request");
@@ -116,7 +124,8 @@ impl LaneSender {
         self.unanswered.get()
     }
 
-    /// True if the shards together have so many bytes with the writer that no further large frame is to be read.
+    /// True if the shards together have so many bytes with the writer that no further large frame
+    /// is to be read.
     ///
     /// Nothing tells a shard when this ends: it looks again with its next batch or tick.
     #[must_use]
@@ -163,8 +172,8 @@ pub struct LaneReceivers {
 impl LaneReceivers {
     /// Appends at most `max` requests to `out` and returns how many.
     ///
-    /// Each lane in turn gives one, and the next call goes on where this one ended: a shard with a full lane delays one
-    /// request of another by at most one request a shard.
+    /// Each lane in turn gives one, and the next call goes on where this one ended: a shard with a
+    /// full lane delays one request of another by at most one request a shard.
     pub fn drain(&mut self, max: usize, out: &mut Vec<Received>) -> usize {
         let mut taken = 0;
         let mut empty_in_a_row = 0;
@@ -181,7 +190,8 @@ impl LaneReceivers {
         taken
     }
 
-    /// True if no lane holds a request. To be asked once more between arming the doorbell and sleeping.
+    /// True if no lane holds a request. To be asked once more between arming the doorbell and
+    /// sleeping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.queues.iter().all(|queue| queue.is_empty())
@@ -200,10 +210,11 @@ impl LaneReceivers {
     }
 }
 
-/// Bytes of requests that are with the writer, all shards together. Shares: one counter between shards and writer.
+/// Bytes of requests that are with the writer, all shards together. Shares: one counter between
+/// shards and writer.
 ///
-/// A request that has been read whole is always let through: refusing it would free nothing. So the bound is
-/// `bytes_max` and what the shards had already read when it was reached.
+/// A request that has been read whole is always let through: refusing it would free nothing. So the
+/// bound is `bytes_max` and what the shards had already read when it was reached.
 #[derive(Debug)]
 pub struct BodyBudget {
     used: AtomicUsize,
@@ -216,8 +227,9 @@ impl BodyBudget {
     }
 
     fn lease(budget: &Arc<BodyBudget>, bytes: usize) -> BodyLease {
-        // Relaxed: a count that guards no other memory. The request itself travels by the queue's release and acquire;
-        // and since each lease is taken before the push and given back after the pop, the count never goes below 0.
+        // Relaxed: a count that guards no other memory. The request itself travels by the queue's
+        // release and acquire; and since each lease is taken before the push and given back after
+        // the pop, the count never goes below 0.
         budget.used.fetch_add(bytes, Ordering::Relaxed);
         BodyLease { budget: Arc::clone(budget), bytes }
     }
@@ -259,7 +271,8 @@ impl Drop for BodyLease {
     }
 }
 
-/// The bytes of `op` whose number a peer chose: bodies, names and values (which come in headers of up to 1 MiB).
+/// The bytes of `op` whose number a peer chose: bodies, names and values (which come in headers of
+/// up to 1 MiB).
 fn bytes_held(op: &WriteOp) -> usize {
     match op {
         WriteOp::Register(register) => {

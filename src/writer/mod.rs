@@ -1,4 +1,346 @@
-//! Stand-in: the loop is written elsewhere.
+//! The one owner of the mutable tables. Drains requests, decides, applies, publishes one view, then
+//! acknowledges.
+//!
+//! ```text
+//!   lanes --drain--> [take] --small--> tables --+
+//!                       |                       +--> publish --> post boxes (answers, closes)
+//!                       +--large--> [slow] -----+
+//!                       +--KV, settings--> [durable] <--> store thread
+//! ```
+//!
+//! A broker reads its own write: its answer is posted after the publication, and a shard compares
+//! pointers when it takes the answer out or later. Nothing here waits for anything but the
+//! doorbell.
 
+mod durable;
 pub mod lane;
+mod registration;
 pub mod request;
+mod slow;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tracing::{debug, info};
+
+use crate::clock::{Clock, Tick};
+use crate::ids::{ConnKey, MemberKey, Opaque};
+use crate::kv::KvChange;
+use crate::limits::WRITE_BATCH_MAX;
+use crate::liveness::{Liveness, RunningClock};
+use crate::model::DataVersion;
+use crate::publish::Publisher;
+use crate::ring::Doorbell;
+use crate::route::{Departure, RouteTable};
+use crate::shard::mail::PostBox;
+use crate::wire::body;
+use crate::wire::code::response;
+
+pub use durable::{Durable, DurableFiles};
+
+use lane::{LaneReceivers, Received};
+use request::{ToShard, WriteAnswer, WriteOp};
+use slow::Slow;
+
+/// Longest sleep while brokers are registered: what keeps the running clock honest.
+const WAKE_MS: u64 = 500;
+/// Longest that expiry waits for the lanes to be empty.
+const EXPIRY_DELAY_MS: u64 = 5_000;
+
+/// What a writer is made of.
+#[derive(Debug)]
+pub struct WriterParts {
+    /// Where requests come from, one lane a shard.
+    pub lanes: LaneReceivers,
+    /// Where answers go, by shard.
+    pub posts: Vec<PostBox>,
+    /// Rings when there is something to do.
+    pub bell: Doorbell,
+    /// Makes views visible.
+    pub publisher: Publisher,
+    /// KV table and settings with the files they are kept in.
+    pub durable: Durable,
+    /// Reads time.
+    pub clock: Clock,
+    /// Set, and the bell rung, when the writer should end.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Changes the tables. Lives: writer core only. Shares: publishes `View`.
+#[derive(Debug)]
+pub struct Writer {
+    parts: WriterParts,
+    table: RouteTable,
+    liveness: Liveness,
+    running: RunningClock,
+    slow: Slow,
+    answers: Vec<ToShard>,
+    received: Vec<Received>,
+    expired: Vec<MemberKey>,
+    expired_at: Tick,
+    digest_seed: u64,
+}
+
+/// Whom to answer, if anybody.
+#[derive(Clone, Copy, Debug)]
+struct Asker {
+    conn: ConnKey,
+    reply_to: Option<Opaque>,
+}
+
+impl Writer {
+    /// A writer with empty route tables.
+    #[must_use]
+    pub fn new(parts: WriterParts) -> Writer {
+        let now = parts.clock.now();
+        Writer {
+            parts,
+            table: RouteTable::new(),
+            liveness: Liveness::new(),
+            running: RunningClock::start(now),
+            slow: Slow::default(),
+            answers: Vec::new(),
+            received: Vec::new(),
+            expired: Vec::new(),
+            expired_at: now,
+            digest_seed: ahash::RandomState::new().hash_one(now),
+        }
+    }
+
+    /// Works until told to stop; what was asked before that is answered, and what was acknowledged
+    /// is on disk.
+    pub async fn run(mut self) {
+        loop {
+            // Acquire pairs with the release of whoever asks to stop: requests it saw sent are in
+            // the lanes.
+            let stopping = self.parts.stop.load(Ordering::Acquire);
+            let now = self.running.advance(self.parts.clock.now());
+            let busy = self.turn(now);
+            if busy {
+                continue;
+            }
+            if stopping && !self.parts.durable.is_saving() {
+                break;
+            }
+            match self.sleep_ms(now) {
+                Some(ms) => self.parts.bell.wait_for(Duration::from_millis(ms)).await,
+                None => self.parts.bell.wait().await,
+            }
+        }
+        self.parts.durable.close();
+    }
+
+    /// One turn: takes a batch, does a piece of the slow work, publishes once, answers. Whether
+    /// more is waiting.
+    fn turn(&mut self, now: Tick) -> bool {
+        let mut received = std::mem::take(&mut self.received);
+        self.parts.lanes.drain(WRITE_BATCH_MAX, &mut received);
+        for request in received.drain(..) {
+            if !self.slow.takes(&request) {
+                self.apply(request, now);
+            } else {
+                self.slow.push(request, self.parts.clock.wall_ms());
+            }
+        }
+        self.received = received;
+        self.work_slowly(now);
+        // A sign of life that waits in a lane counts: nobody is dropped before the lanes have been
+        // read.
+        let overdue = now.since_ms(self.expired_at) > EXPIRY_DELAY_MS;
+        if self.parts.lanes.is_empty() || overdue {
+            self.expire(now);
+        }
+        let durable_changed = self.parts.durable.turn(&mut self.answers);
+        if self.table.take_changed() || durable_changed {
+            let (kv, settings) = self.parts.durable.shown();
+            self.parts.publisher.publish(self.table.freeze(), kv, settings);
+        } else {
+            self.parts.publisher.retire();
+        }
+        self.deliver();
+        !self.parts.lanes.is_empty() || !self.slow.is_empty()
+    }
+
+    /// How long there is nothing to do unless the bell rings; `None` is for ever.
+    fn sleep_ms(&self, now: Tick) -> Option<u64> {
+        let deadline = self.liveness.next_deadline()?;
+        Some((deadline.since_ms(now) + 1).min(WAKE_MS))
+    }
+
+    fn deliver(&mut self) {
+        for message in self.answers.drain(..) {
+            let conn = match &message {
+                ToShard::Answer(answer) => answer.conn,
+                ToShard::Close(conn) => *conn,
+            };
+            self.parts.posts[usize::from(conn.shard.0)].post(message);
+        }
+    }
+
+    /// Applies a request that takes little time.
+    fn apply(&mut self, received: Received, now: Tick) {
+        let request = &received.request;
+        let asker = Asker { conn: request.conn, reply_to: request.reply_to };
+        match &request.op {
+            WriteOp::Register(_) => self.register(received, now),
+            WriteOp::Unregister { cluster, addr, broker, .. } => {
+                let departure = Departure { broker: broker.clone(), addr: addr.clone() };
+                if let Some(member) = self.table.unregister(&departure) {
+                    self.liveness.remove(member);
+                    info!(%cluster, %broker, %addr, "unregisterBroker, remove from brokerLiveTable OK");
+                }
+                self.answer(asker, Reply::success());
+            }
+            WriteOp::Heartbeat { cluster, addr } => {
+                for member in self.table.members_at(cluster, addr) {
+                    self.liveness.seen(*member, now);
+                }
+                self.answer(asker, Reply::success());
+            }
+            WriteOp::QueryDataVersion { cluster, addr, body } => {
+                let reply = self.query_data_version(cluster, addr, body, now);
+                self.answer(asker, reply);
+            }
+            WriteOp::RegisterTopic { topic, body } => {
+                let reply = match body::topic_queues::decode(body) {
+                    Ok(queues) => {
+                        if !queues.is_empty() && !self.table.register_topic(topic, &queues) {
+                            debug!(%topic, "topic not stored: it names a broker not registered");
+                        }
+                        Reply::success()
+                    }
+                    Err(error) => Reply::refused(response::SYSTEM_ERROR, error.to_string()),
+                };
+                self.answer(asker, reply);
+            }
+            WriteOp::DeleteTopic { topic, cluster } => {
+                self.table.delete_topic(topic, cluster.as_deref());
+                self.answer(asker, Reply::success());
+            }
+            WriteOp::SetWritePerm { broker, on } => {
+                let count = self.table.set_write_perm(broker, *on).to_string();
+                info!(%broker, on, topics = count, "write permission of a group changed");
+                let name = if *on { "addTopicCount" } else { "wipeTopicCount" };
+                self.answer(asker, Reply::success().with(vec![(name, count)]));
+            }
+            WriteOp::PutKv { namespace, key, value } => {
+                let (namespace, key) = (namespace.clone(), key.clone());
+                let change = KvChange::Put { namespace, key, value: value.clone() };
+                self.parts.durable.change_kv(change, asker);
+            }
+            WriteOp::DeleteKv { namespace, key } => {
+                let (namespace, key) = (namespace.clone(), key.clone());
+                self.parts.durable.change_kv(KvChange::Delete { namespace, key }, asker);
+            }
+            WriteOp::UpdateSettings { body } => {
+                self.parts.durable.change_settings(body.clone(), asker);
+            }
+            WriteOp::ConnectionClosed => self.connection_closed(request.conn),
+        }
+    }
+
+    fn query_data_version(&mut self, cluster: &str, addr: &str, body: &Bytes, now: Tick) -> Reply {
+        let asked = match body::data_version::decode(body, self.parts.clock.wall_ms()) {
+            Ok(asked) => asked,
+            Err(error) => {
+                return Reply::refused(response::SYSTEM_ERROR, error.to_string());
+            }
+        };
+        let mut stored: Option<DataVersion> = None;
+        for member in self.table.members_at(cluster, addr) {
+            self.liveness.seen(*member, now);
+            stored = self.table.data_version(*member);
+        }
+        let changed = stored.is_none() || stored != asked;
+        let mut reply = Reply::success().with(vec![("changed", changed.to_string())]);
+        if let Some(version) = stored {
+            let mut out = Vec::new();
+            body::data_version::encode(&version, &mut out);
+            reply.body = out.into();
+        }
+        reply
+    }
+
+    /// All brokers of the connection go, in one step; Java drops one and leaves the others to their
+    /// timeout.
+    fn connection_closed(&mut self, conn: ConnKey) {
+        for received in self.slow.forget(conn) {
+            // Its shard still counts on an answer, though nobody will read it.
+            let asker = Asker { conn, reply_to: received.request.reply_to };
+            let reply = Reply::refused(response::SYSTEM_ERROR, "the connection closed");
+            push_answer(&mut self.answers, asker, reply);
+        }
+        let gone = self.liveness.on_connection(conn);
+        for member in &gone {
+            self.log_gone(*member, "the broker's connection closed, broker dropped");
+            self.liveness.remove(*member);
+        }
+        self.table.remove_members(&gone);
+    }
+
+    fn expire(&mut self, now: Tick) {
+        self.expired_at = now;
+        let mut expired = std::mem::take(&mut self.expired);
+        self.liveness.expired(now, &mut expired);
+        for member in &expired {
+            self.log_gone(*member, "The broker channel expired, broker dropped");
+            if let Some(conn) = self.liveness.conn_of(*member) {
+                self.answers.push(ToShard::Close(conn));
+            }
+            self.liveness.remove(*member);
+        }
+        self.table.remove_members(&expired);
+        expired.clear();
+        self.expired = expired;
+    }
+
+    fn log_gone(&self, member: MemberKey, what: &str) {
+        if let Some((broker, addr)) = self.table.describe(member) {
+            info!(%broker, %addr, "{what}");
+        }
+    }
+
+    fn answer(&mut self, asker: Asker, reply: Reply) {
+        push_answer(&mut self.answers, asker, reply);
+    }
+}
+
+/// An answer without its address.
+#[derive(Debug)]
+struct Reply {
+    code: i32,
+    remark: Option<std::borrow::Cow<'static, str>>,
+    ext: Option<Vec<(&'static str, String)>>,
+    body: Bytes,
+}
+
+impl Reply {
+    fn success() -> Reply {
+        Reply { code: response::SUCCESS, remark: None, ext: None, body: Bytes::new() }
+    }
+
+    fn refused(code: i32, remark: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
+        Reply { code, remark: Some(remark.into()), ext: None, body: Bytes::new() }
+    }
+
+    fn with(mut self, ext: Vec<(&'static str, String)>) -> Reply {
+        self.ext = Some(ext);
+        self
+    }
+}
+
+fn push_answer(answers: &mut Vec<ToShard>, asker: Asker, reply: Reply) {
+    let Some(opaque) = asker.reply_to else {
+        return;
+    };
+    answers.push(ToShard::Answer(WriteAnswer {
+        conn: asker.conn,
+        opaque,
+        code: reply.code,
+        remark: reply.remark,
+        ext: reply.ext,
+        body: reply.body,
+    }));
+}

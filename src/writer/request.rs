@@ -1,4 +1,5 @@
-//! What a shard asks of the writer, and what it gets back. Nothing here borrows from a receive buffer.
+//! What a shard asks of the writer, and what it gets back. Nothing here borrows from a receive
+//! buffer.
 
 use std::borrow::Cow;
 

@@ -1,8 +1,8 @@
 use super::*;
 use crate::ids::ShardId;
 
-/// Echoes frames. A header of `L` leaves the answer to the writer, `B` makes the connection a broker's, `X` cannot be
-/// read, `H` answers with the high-water mark and a byte.
+/// Echoes frames. A header of `L` leaves the answer to the writer, `B` makes the connection a
+/// broker's, `X` cannot be read, `H` answers with the high-water mark and a byte.
 #[derive(Default)]
 struct Echo {
     frames: Vec<Vec<u8>>,

@@ -57,7 +57,8 @@ impl<S: Service> Driver<S> {
         }
     }
 
-    /// Draws the consequences after a connection has served something: send, read on or pause, close.
+    /// Draws the consequences after a connection has served something: send, read on or pause,
+    /// close.
     pub(super) fn settle(&mut self, key: Key, result: Result<(), Fault>) {
         if let Err(fault) = result {
             self.fault(key, &fault);

@@ -9,9 +9,8 @@ use super::write::put_string;
 #[derive(Clone, Copy, Debug)]
 pub struct Raw<'a> {
     pub(super) bytes: &'a [u8],
-    /// Bytes before the first backslash; all of them if there is none. A word and not a flag, as
-    /// copying a struct with a flag in it stalls the processor on every key.
-    pub(super) clean: usize,
+    /// Whether there is a backslash in it.
+    pub(super) escaped: bool,
     /// Offset of its first byte.
     pub at: usize,
 }
@@ -24,7 +23,7 @@ impl<'a> Raw<'a> {
     /// When an escape is wrong.
     #[inline]
     pub fn name(&self) -> Result<Cow<'a, [u8]>, JsonError> {
-        if self.clean == self.bytes.len() {
+        if !self.escaped {
             return Ok(Cow::Borrowed(self.bytes));
         }
         self.unescaped().map(|text| Cow::Owned(text.into_bytes()))
@@ -37,18 +36,13 @@ impl<'a> Raw<'a> {
     /// When it is not UTF-8 or an escape is wrong.
     #[inline]
     pub fn text(&self) -> Result<Cow<'a, str>, JsonError> {
-        if self.clean < self.bytes.len() {
+        if self.escaped {
             return self.unescaped().map(Cow::Owned);
         }
         self.utf8(0, self.bytes.len()).map(Cow::Borrowed)
     }
 
-    /// Checks that it is text, for a key that nobody asks for.
-    ///
-    /// # Errors
-    ///
-    /// As [`Raw::text`].
-    pub fn check(&self) -> Result<(), JsonError> {
+    pub(super) fn check(&self) -> Result<(), JsonError> {
         self.text().map(|_| ())
     }
 

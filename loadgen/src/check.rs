@@ -1,0 +1,173 @@
+//! Is an answer right? The first answer for each topic is parsed and compared with what was
+//! registered; later ones only have to have the same bytes, which is cheap enough for every answer.
+
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::fleet::{Asked, Fleet};
+use crate::wire::{Frame, SUCCESS, TOPIC_NOT_EXIST};
+
+/// What right answers look like.
+#[derive(Clone)]
+pub enum Expect {
+    /// Routes of this fleet.
+    Routes(Arc<Fleet>),
+    /// Frames of these lengths, from the floor server, whatever their bodies are.
+    Floor(FloorBytes),
+}
+
+/// Frame bytes the floor server answers with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct FloorBytes {
+    /// To a query for a topic of the fleet.
+    pub hit: usize,
+    /// To a query for a topic nobody registered.
+    pub miss: usize,
+}
+
+/// An answer that is not right.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wrong {
+    /// Another code than the expected one.
+    Code(String),
+    /// The right code with wrong content.
+    Content(String),
+}
+
+/// Lives: one per generator thread. Shares: nothing.
+pub struct Checker {
+    expect: Expect,
+    /// By topic: digest and length of the body that was found right. 0 length: none yet.
+    learned: Vec<(u64, usize)>,
+    compared: u64,
+    reworded: u64,
+}
+
+impl Checker {
+    /// Nothing is learned yet.
+    pub fn new(expect: Expect) -> Self {
+        let topics = match &expect {
+            Expect::Routes(fleet) => fleet.topics as usize,
+            Expect::Floor(_) => 0,
+        };
+        Self { expect, learned: vec![(0, 0); topics], compared: 0, reworded: 0 }
+    }
+
+    /// Distinct topics compared with the registration so far.
+    pub fn topics_compared(&self) -> u64 {
+        self.compared
+    }
+
+    /// Answers that changed their bytes and were still right.
+    pub fn reworded(&self) -> u64 {
+        self.reworded
+    }
+
+    /// Checks one answer.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn check(&mut self, asked: Asked, frame: &Frame<'_>) -> Result<(), Wrong> {
+        let expected_code = match asked {
+            Asked::Topic(_) => SUCCESS,
+            Asked::Absent(_) => TOPIC_NOT_EXIST,
+        };
+        if frame.code != expected_code {
+            return Err(Wrong::Code(format!(
+                "{} instead of {expected_code} for {}; header {}",
+                frame.code,
+                String::from_utf8_lossy(&asked.name()),
+                String::from_utf8_lossy(&frame.header[..frame.header.len().min(300)])
+            )));
+        }
+        match (&self.expect, asked) {
+            (Expect::Floor(bytes), _) => check_length(asked, *bytes, frame.bytes),
+            (Expect::Routes(_), Asked::Absent(_)) if frame.body.is_empty() => Ok(()),
+            (Expect::Routes(_), Asked::Absent(_)) => {
+                Err(Wrong::Content("a body in the answer for a topic that does not exist".into()))
+            }
+            (Expect::Routes(_), Asked::Topic(topic)) => self.check_route(topic, frame.body),
+        }
+    }
+
+    fn check_route(&mut self, topic: u32, body: &[u8]) -> Result<(), Wrong> {
+        let found = (xxh3_64(body), body.len());
+        let known = self.learned.get(topic as usize).copied().unwrap_or_default();
+        if known == found && known.1 > 0 {
+            return Ok(());
+        }
+        let Expect::Routes(fleet) = &self.expect else { return Ok(()) };
+        if let Err(what) = fleet.check_route(topic, body) {
+            return Err(Wrong::Content(format!("topic {topic}: {what}")));
+        }
+        if known.1 == 0 {
+            self.compared += 1;
+        } else {
+            self.reworded += 1;
+        }
+        self.learned[topic as usize] = found;
+        Ok(())
+    }
+}
+
+fn check_length(asked: Asked, expected: FloorBytes, found: usize) -> Result<(), Wrong> {
+    let expected = match asked {
+        Asked::Topic(_) => expected.hit,
+        Asked::Absent(_) => expected.miss,
+    };
+    if found == expected {
+        return Ok(());
+    }
+    Err(Wrong::Content(format!("a frame of {found} bytes instead of {expected}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checker() -> Checker {
+        let fleet = Fleet { brokers: 1, topics: 2, route_width: 1, cluster: "c".into() };
+        Checker::new(Expect::Routes(Arc::new(fleet)))
+    }
+
+    fn frame(code: i32, body: &str) -> Frame<'_> {
+        Frame { code, opaque: 0, is_answer: true, header: b"{}", body: body.as_bytes(), bytes: 0 }
+    }
+
+    const RIGHT: &str = concat!(
+        r#"{"brokerDatas":[{"brokerAddrs":{"0":"10.100.100.100:10911"},"#,
+        r#""brokerName":"bench-broker-0000","cluster":"c"}],"#,
+        r#""queueDatas":[{"brokerName":"bench-broker-0000","perm":6,"readQueueNums":4,"#,
+        r#""topicSysFlag":0,"writeQueueNums":4}]}"#,
+    );
+
+    #[test]
+    fn a_topic_is_compared_once_and_a_changed_byte_is_found_later() {
+        let mut checker = checker();
+        assert_eq!(checker.check(Asked::Topic(1), &frame(0, RIGHT)), Ok(()));
+        assert_eq!(checker.check(Asked::Topic(1), &frame(0, RIGHT)), Ok(()));
+        assert_eq!(checker.topics_compared(), 1);
+        let corrupted = RIGHT.replace("\"perm\":6", "\"perm\":4");
+        let result = checker.check(Asked::Topic(1), &frame(0, &corrupted));
+        assert!(matches!(result, Err(Wrong::Content(_))), "{result:?}");
+    }
+
+    #[test]
+    fn other_bytes_with_the_same_meaning_are_right_and_counted() {
+        let mut checker = checker();
+        checker.check(Asked::Topic(0), &frame(0, RIGHT)).unwrap();
+        checker.check(Asked::Topic(0), &frame(0, &format!(" {RIGHT}"))).unwrap();
+        assert_eq!((checker.topics_compared(), checker.reworded()), (1, 1));
+    }
+
+    #[test]
+    fn hit_and_miss_are_not_confused() {
+        let mut checker = checker();
+        let result = checker.check(Asked::Topic(0), &frame(17, ""));
+        assert!(matches!(result, Err(Wrong::Code(_))), "{result:?}");
+        let result = checker.check(Asked::Absent(0), &frame(0, RIGHT));
+        assert!(matches!(result, Err(Wrong::Code(_))), "{result:?}");
+        assert_eq!(checker.check(Asked::Absent(0), &frame(17, "")), Ok(()));
+    }
+}

@@ -1,0 +1,397 @@
+//! The command line. What cannot work is refused here, with what to write instead.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::failure::{Failure, usage};
+use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
+use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
+use crate::pace::Arrivals;
+use crate::run::Load;
+
+/// The examples of `--help`; a test parses each of them.
+pub const EXAMPLES: &str = "\
+Examples, with a NameServer on port 9876 of this machine:
+
+  loadgen query 127.0.0.1:9876 --connections 64 --seconds 5
+      Registers 4 brokers with 1000 topics, asks for routes as fast as the answers come,
+      prints latency percentiles and the server's CPU per query.
+
+  loadgen query 127.0.0.1:9876 --rate 5000 --misses 0.1 --json result.json
+      5000 queries a second whatever the server does, 10 % of them for unknown topics;
+      latency counts from the moment a query was meant to be sent.
+
+  loadgen compare 127.0.0.1:9876 --connections 900 --rounds 3 --seconds 2
+      Server and echo floor in turns; prints the ratio of their CPU per query.
+
+Exit codes: 0 measured, 1 could not run, 2 wrong arguments, 3 measured but not valid.";
+
+/// Drives a RocketMQ NameServer over its wire protocol and says what a query costs it.
+#[derive(Debug, Parser)]
+#[command(name = "loadgen", version, after_help = EXAMPLES)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The sub-commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Register a fleet of brokers and topics
+    Fill(FillArgs),
+    /// Ask for routes; measure latency and the server's CPU per query
+    Query(QueryArgs),
+    /// Measure server and echo floor in turns; print the ratio of their CPU per query
+    Compare(CompareArgs),
+    /// Measure the echo floor alone
+    Floor(FloorArgs),
+    /// Be the echo floor (the other commands start this themselves)
+    FloorServer(FloorServerArgs),
+}
+
+/// `fill`.
+#[derive(Debug, Args)]
+pub struct FillArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub target: TargetArgs,
+    /// Master brokers to register
+    #[arg(long, default_value_t = 4)]
+    pub brokers: u32,
+    /// Topics to register
+    #[arg(long, default_value_t = 1000)]
+    pub topics: u32,
+    /// Brokers of each topic [default: 4, or all if there are fewer]
+    #[arg(long)]
+    pub route_width: Option<u32>,
+    /// Name of the cluster
+    #[arg(long, default_value = "bench")]
+    pub cluster: String,
+    /// Stay and keep the brokers alive, until Ctrl-C or for --seconds
+    #[arg(long)]
+    pub hold: bool,
+    /// How long to hold, at most 3600
+    #[arg(long, default_value = "3600", value_parser = seconds)]
+    pub seconds: f64,
+}
+
+/// `query`.
+#[derive(Debug, Args)]
+pub struct QueryArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub fleet: FleetArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub load: LoadArgs,
+}
+
+/// `compare`.
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub fleet: FleetArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub load: LoadArgs,
+    /// How often server and floor are measured
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub rounds: u32,
+    /// Load on the server before the first round, in seconds; give a JVM 120
+    #[arg(long, default_value = "1", value_parser = zero_or_seconds)]
+    pub prewarm: f64,
+    /// CPU of the floor server [default: the server's if it has one only, else one not in --pin]
+    #[arg(long)]
+    pub floor_cpu: Option<usize>,
+}
+
+/// `floor`.
+#[derive(Debug, Args)]
+pub struct FloorArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub load: LoadArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub bytes: BytesArgs,
+    /// CPU of the floor server [default: one not in --pin]
+    #[arg(long)]
+    pub floor_cpu: Option<usize>,
+}
+
+/// `floor-server`.
+#[derive(Debug, Args)]
+pub struct FloorServerArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub bytes: BytesArgs,
+    /// Port on 127.0.0.1; 0 takes a free one and prints it
+    #[arg(long, default_value_t = 0)]
+    pub port: u16,
+    /// Its CPU
+    #[arg(long)]
+    pub pin: Option<usize>,
+    /// Ends after so long, at most 86400
+    #[arg(long, default_value_t = 86_400)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub seconds: u64,
+    /// Ends when standard input is closed
+    #[arg(long)]
+    pub ends_with_stdin: bool,
+}
+
+/// How long the floor's answers are.
+#[derive(Debug, Args)]
+pub struct BytesArgs {
+    /// Bytes of the answer to a query for a known topic
+    #[arg(long, default_value_t = 980, value_parser = answer_bytes)]
+    pub reply_bytes: usize,
+    /// Bytes of the answer to a query for an unknown topic
+    #[arg(long, default_value_t = 320, value_parser = answer_bytes)]
+    pub miss_bytes: usize,
+}
+
+/// Which server.
+#[derive(Debug, Args)]
+pub struct TargetArgs {
+    /// Where the NameServer listens
+    #[arg(value_name = "HOST:PORT")]
+    pub server: String,
+    /// Allow a server on another machine
+    #[arg(long)]
+    pub allow_remote: bool,
+}
+
+/// Which fleet is asked about.
+#[derive(Debug, Args)]
+pub struct FleetArgs {
+    /// Master brokers to register before the run, and to keep alive during it
+    #[arg(long, default_value_t = 4)]
+    pub fill_brokers: u32,
+    /// Topics to register
+    #[arg(long, default_value_t = 1000)]
+    pub fill_topics: u32,
+    /// Brokers of each topic [default: 4, or all if there are fewer]
+    #[arg(long)]
+    pub route_width: Option<u32>,
+    /// Name of the cluster
+    #[arg(long, default_value = "bench")]
+    pub cluster: String,
+    /// Register nothing: another `loadgen fill --hold` did, with the same numbers
+    #[arg(long)]
+    pub no_fill: bool,
+    /// The server's process id [default: whoever listens on the port]
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<u32>,
+}
+
+/// The load.
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    /// Open connections
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub connections: u32,
+    /// Queries on the way on each connection
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub depth: u32,
+    /// Measured time, at most 3600
+    #[arg(long, default_value = "10", value_parser = seconds)]
+    pub seconds: f64,
+    /// Time before it that is not measured, at most 3600
+    #[arg(long, default_value = "2", value_parser = zero_or_seconds)]
+    pub warmup: f64,
+    /// Share of queries for topics nobody registered, 0 to 1
+    #[arg(long, default_value = "0", value_parser = share)]
+    pub misses: f64,
+    /// Topics asked about, of those registered [default: all]
+    #[arg(long)]
+    pub topics: Option<u32>,
+    /// Makes the questions and the arrival times
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Open loop: queries per second over all connections, sent when they are due [default: closed
+    /// loop, the next query is sent when an answer comes]
+    #[arg(long, value_parser = rate)]
+    pub rate: Option<f64>,
+    /// How the queries of an open loop are spread
+    #[arg(long, value_enum, default_value = "poisson")]
+    pub arrivals: Arrivals,
+    /// Generator threads
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: u32,
+    /// How long an answer may take; longer is an error, recorded with the time waited
+    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub timeout_ms: u64,
+    /// An open-loop run is invalid when the generator was later than this at p99.9
+    #[arg(long, default_value_t = 1000, value_name = "US")]
+    pub lateness_bound_us: u64,
+    /// CPUs of the generator, such as 1 or 2,3
+    #[arg(long, value_delimiter = ',')]
+    pub pin: Vec<usize>,
+    /// Write the result there as JSON
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+fn number(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| "not a number".to_owned())
+}
+
+fn within(text: &str, from: f64, to: f64, unit: &str) -> Result<f64, String> {
+    let instead = format!("give {from} to {to}{unit}");
+    let value = number(text).map_err(|e| format!("{e}; {instead}"))?;
+    if (from..=to).contains(&value) { Ok(value) } else { Err(instead) }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    within(text, 0.1, 3600.0, " seconds")
+}
+
+fn zero_or_seconds(text: &str) -> Result<f64, String> {
+    within(text, 0.0, 3600.0, " seconds")
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    within(text, 0.0, 1.0, ", such as 0.1 for 10 %")
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    within(text, 0.1, 1e8, " queries a second")
+}
+
+fn answer_bytes(text: &str) -> Result<usize, String> {
+    let instead = format!("give {ANSWER_BYTES_MIN} to {ANSWER_BYTES_MAX}");
+    let bytes = text.parse().map_err(|e| format!("{e}; {instead}"))?;
+    let range = ANSWER_BYTES_MIN..=ANSWER_BYTES_MAX;
+    if range.contains(&bytes) { Ok(bytes) } else { Err(instead) }
+}
+
+const ROUTE_WIDTH_USUAL: u32 = 4;
+
+fn fleet(brokers: u32, topics: u32, width: Option<u32>, cluster: &str) -> Result<Fleet, Failure> {
+    let route_width = width.unwrap_or(brokers.min(ROUTE_WIDTH_USUAL));
+    Fleet { brokers, topics, route_width, cluster: cluster.to_owned() }.checked()
+}
+
+impl FillArgs {
+    /// The fleet to register.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for numbers that do not go together.
+    pub fn fleet(&self) -> Result<Fleet, Failure> {
+        fleet(self.brokers, self.topics, self.route_width, &self.cluster)
+    }
+}
+
+impl FleetArgs {
+    /// The fleet that is asked about.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for numbers that do not go together.
+    pub fn fleet(&self) -> Result<Fleet, Failure> {
+        fleet(self.fill_brokers, self.fill_topics, self.route_width, &self.cluster)
+    }
+}
+
+impl LoadArgs {
+    /// The load on a fleet with so many topics; `None` when it is the floor, which has none.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for numbers that do not go together.
+    pub fn load(&self, fleet_topics: Option<u32>) -> Result<Load, Failure> {
+        let most = fleet_topics.unwrap_or(TOPICS_MAX);
+        let topics = self.topics.unwrap_or(most.min(fleet_topics.unwrap_or(1000)));
+        if topics == 0 || topics > most {
+            return Err(usage(format!(
+                "--topics {topics}: there are {most} topics; give 1 to {most}, or more \
+                 --fill-topics"
+            )));
+        }
+        if self.threads > self.connections {
+            return Err(usage(format!(
+                "--threads {} for {} connections: give at most one thread a connection",
+                self.threads, self.connections
+            )));
+        }
+        Ok(Load {
+            connections: self.connections,
+            depth: self.depth as usize,
+            seconds: self.seconds,
+            warmup_seconds: self.warmup,
+            topics,
+            misses: self.misses,
+            seed: self.seed,
+            rate: self.rate,
+            arrivals: self.arrivals,
+            threads: self.threads,
+            timeout_ms: self.timeout_ms,
+            lateness_bound_us: self.lateness_bound_us,
+            pin: self.pin.clone(),
+        })
+    }
+}
+
+const _: () = assert!(BROKERS_MAX < u32::MAX, "route arithmetic adds two broker numbers");
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn refusal(arguments: &str) -> String {
+        Cli::try_parse_from(arguments.split(' ')).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn each_example_of_the_help_is_accepted() {
+        let examples: Vec<&str> =
+            EXAMPLES.lines().filter_map(|line| line.strip_prefix("  loadgen ")).collect();
+        assert_eq!(examples.len(), 3);
+        for example in examples {
+            let arguments = std::iter::once("loadgen").chain(example.split(' '));
+            let parsed = Cli::try_parse_from(arguments).map(|cli| cli.command);
+            match parsed.unwrap_or_else(|e| panic!("{example}: {e}")) {
+                Command::Query(query) => {
+                    let fleet = query.fleet.fleet().unwrap();
+                    query.load.load(Some(fleet.topics)).unwrap();
+                }
+                Command::Compare(compare) => {
+                    compare.load.load(Some(compare.fleet.fleet().unwrap().topics)).unwrap();
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_number_is_answered_with_the_right_range() {
+        assert!(refusal("loadgen query h:1 --seconds 3601").contains("give 0.1 to 3600 seconds"));
+        assert!(refusal("loadgen query h:1 --seconds ten").contains("give 0.1 to 3600 seconds"));
+        assert!(refusal("loadgen query h:1 --misses 10").contains("give 0 to 1, such as 0.1"));
+        assert!(refusal("loadgen query h:1 --depth 0").contains("1..=1024"));
+        assert!(refusal("loadgen floor --reply-bytes 5").contains("give 48 to"));
+    }
+
+    #[test]
+    fn more_topics_than_there_are_is_refused() {
+        let cli = Cli::parse_from("loadgen query h:1 --topics 1001".split(' '));
+        let Command::Query(query) = cli.command else { panic!() };
+        let text = query.load.load(Some(1000)).unwrap_err().to_string();
+        assert!(text.contains("give 1 to 1000"), "{text}");
+    }
+}

@@ -1,0 +1,337 @@
+//! One generator thread: an epoll loop that moves bytes between sockets and [`Connection`]s.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use rustix::buffer::spare_capacity;
+use rustix::event::{Timespec, epoll};
+use rustix::io::Errno;
+
+use crate::check::Checker;
+use crate::connection::{Broken, Connection, Recorder};
+use crate::failure::{Failure, run_failure};
+use crate::measure::{Measured, Window, nanos};
+use crate::pace::Schedule;
+use crate::stop::Stop;
+
+const READ_BYTES: usize = 256 << 10;
+const EVENTS_MAX: usize = 1024;
+/// How often time-outs and the stop flag are looked at.
+const SCAN: Duration = Duration::from_millis(50);
+/// An open loop stops sleeping this long before the next query is due, and polls instead: waking
+/// from a sleep takes tens of microseconds, which would count as the generator's lateness.
+const POLL_BEFORE_DUE: Duration = Duration::from_micros(100);
+/// A wait that took less found its events ready: they may be as old as the wait before.
+const SLEPT_MIN_NS: u64 = 3_000;
+
+/// What a generator thread runs with.
+pub struct Engine<'a> {
+    /// The moment all times count from; the same for all threads.
+    pub origin: Instant,
+    /// The part that counts. Sending ends with it.
+    pub window: Window,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// `None`: closed loop.
+    pub schedule: Option<Schedule>,
+    /// Judges answers.
+    pub checker: Checker,
+    /// All answers so far, warm-up included: this thread alone writes it, the sampler reads.
+    pub answered: &'a AtomicU64,
+    /// Ends the run early.
+    pub stop: &'a Stop,
+}
+
+struct Slot {
+    /// `None` after it broke.
+    socket: Option<TcpStream>,
+    connection: Connection,
+    awaits_writable: bool,
+    /// When the connection last got room, as early as it may have been.
+    room_since_ns: u64,
+    /// Whether the schedule knows that it has room. Open loop only.
+    scheduled: bool,
+}
+
+struct Running<'a> {
+    engine: Engine<'a>,
+    epoll: OwnedFd,
+    slots: Vec<Slot>,
+    open_sockets: usize,
+    measured: Measured,
+    answers: u64,
+    buffer: Vec<u8>,
+    /// The earliest moment at which the events of this turn can have happened.
+    ready_since_ns: u64,
+    last_woke_ns: u64,
+}
+
+impl Engine<'_> {
+    /// Drives the connections until the window ends and what was sent in it is answered or given
+    /// up. The sockets are connected and non-blocking.
+    ///
+    /// # Errors
+    /// When epoll itself fails. What happens on connections is counted, not returned.
+    pub fn run(self, connections: Vec<(TcpStream, Connection)>) -> Result<Measured, Failure> {
+        let failed = |e: Errno| run_failure(format!("epoll: {e}"));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+        let mut slots = Vec::with_capacity(connections.len());
+        for (place, (socket, connection)) in connections.into_iter().enumerate() {
+            let data = epoll::EventData::new_u64(place as u64);
+            epoll::add(&epoll, &socket, data, epoll::EventFlags::IN).map_err(failed)?;
+            slots.push(Slot {
+                socket: Some(socket),
+                connection,
+                awaits_writable: false,
+                room_since_ns: 0,
+                scheduled: true,
+            });
+        }
+        let mut running = Running {
+            engine: self,
+            epoll,
+            open_sockets: slots.len(),
+            slots,
+            measured: Measured::default(),
+            answers: 0,
+            buffer: vec![0; READ_BYTES],
+            ready_since_ns: 0,
+            last_woke_ns: 0,
+        };
+        running.run().map_err(failed)?;
+        let Running { mut measured, engine, .. } = running;
+        measured.counts.topics_compared = engine.checker.topics_compared();
+        measured.counts.reworded = engine.checker.reworded();
+        Ok(measured)
+    }
+}
+
+impl Running<'_> {
+    fn now_ns(&self) -> u64 {
+        nanos(self.engine.origin.elapsed())
+    }
+
+    fn run(&mut self) -> Result<(), Errno> {
+        self.wait_for_origin();
+        let end_ns = self.engine.window.end_ns;
+        let mut next_scan_ns = 0;
+        if self.engine.schedule.is_none() {
+            (0..self.slots.len()).for_each(|place| self.fill_up(place));
+        }
+        loop {
+            let now = self.now_ns();
+            if now >= end_ns || self.open_sockets == 0 || self.engine.stop.asked() {
+                break;
+            }
+            self.turn(now, end_ns.min(next_scan_ns.max(now + 1)), true)?;
+            if self.now_ns() >= next_scan_ns {
+                self.give_up_old(self.engine.timeout, true);
+                next_scan_ns = self.now_ns() + nanos(SCAN);
+            }
+        }
+        self.drain()
+    }
+
+    fn wait_for_origin(&self) {
+        std::thread::sleep(self.engine.origin.saturating_duration_since(Instant::now()));
+    }
+
+    /// Takes the answers to what was sent in the window, without sending anything more: a server
+    /// that stalls at the end must not get away with it.
+    fn drain(&mut self) -> Result<(), Errno> {
+        let until = self.now_ns() + nanos(self.engine.timeout);
+        while self.slots.iter().any(|s| s.socket.is_some() && s.connection.waiting() > 0) {
+            let now = self.now_ns();
+            if now >= until || self.engine.stop.asked() {
+                break;
+            }
+            self.turn(now, until.min(now + nanos(SCAN)), false)?;
+        }
+        if !self.engine.stop.asked() {
+            self.give_up_old(self.engine.timeout, false);
+        }
+        Ok(())
+    }
+
+    /// Waits for events, takes them, and sends what is due.
+    fn turn(&mut self, now: u64, until_ns: u64, sending: bool) -> Result<(), Errno> {
+        let due_ns = self.engine.schedule.as_ref().filter(|_| sending).and_then(Schedule::next_ns);
+        let wait_ns = match due_ns {
+            Some(due) => until_ns.min(due.saturating_sub(nanos(POLL_BEFORE_DUE))),
+            None => until_ns,
+        }
+        .saturating_sub(now);
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
+        let timeout = Timespec {
+            tv_sec: i64::try_from(wait_ns / 1_000_000_000).unwrap_or(i64::MAX),
+            tv_nsec: i64::try_from(wait_ns % 1_000_000_000).unwrap_or(0),
+        };
+        match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(other) => return Err(other),
+        }
+        let woke = self.now_ns();
+        let slept = woke - now > SLEPT_MIN_NS;
+        self.ready_since_ns = if slept { woke } else { self.last_woke_ns };
+        self.last_woke_ns = woke;
+        for event in &events {
+            let place = usize::try_from(event.data.u64()).expect("we put a usize in");
+            self.ready(place, event.flags, sending);
+        }
+        if sending {
+            self.send_due();
+        }
+        // Relaxed: the sampler only needs a recent value.
+        self.engine.answered.store(self.answers, Relaxed);
+        Ok(())
+    }
+
+    fn ready(&mut self, place: usize, flags: epoll::EventFlags, sending: bool) {
+        if flags.contains(epoll::EventFlags::OUT) {
+            self.flush(place);
+        }
+        let Some(socket) = self.slots[place].socket.as_mut() else { return };
+        let received = match socket.read(&mut self.buffer) {
+            Ok(0) => Err(Broken("the server closed the connection".into())),
+            Ok(count) => Ok(count),
+            Err(e) if e.kind() == ErrorKind::WouldBlock => return,
+            Err(e) if e.kind() == ErrorKind::Interrupted => return,
+            Err(e) => Err(Broken(format!("reading: {e}"))),
+        };
+        let now_ns = self.now_ns();
+        let mut recorder = Recorder {
+            now_ns,
+            window: self.engine.window,
+            checker: &mut self.engine.checker,
+            measured: &mut self.measured,
+        };
+        let connection = &mut self.slots[place].connection;
+        let answers =
+            received.and_then(|count| connection.received(&self.buffer[..count], &mut recorder));
+        match answers {
+            Ok(answers) => self.answers += answers,
+            Err(broken) => return self.close(place, &broken),
+        }
+        if sending {
+            self.got_room(place);
+        }
+    }
+
+    /// The connection may have room again: a closed loop asks at once, an open loop tells the
+    /// schedule.
+    fn got_room(&mut self, place: usize) {
+        let ready_since_ns = self.ready_since_ns;
+        let slot = &mut self.slots[place];
+        match &mut self.engine.schedule {
+            None => self.fill_up(place),
+            Some(schedule) => {
+                if !slot.scheduled && slot.connection.has_room() {
+                    slot.scheduled = true;
+                    slot.room_since_ns = ready_since_ns;
+                    schedule.has_room(place);
+                }
+            }
+        }
+    }
+
+    fn fill_up(&mut self, place: usize) {
+        let now = self.now_ns();
+        let slot = &mut self.slots[place];
+        if slot.socket.is_none() {
+            return;
+        }
+        while slot.connection.has_room() {
+            slot.connection.ask(now, now);
+        }
+        self.flush(place);
+    }
+
+    fn send_due(&mut self) {
+        loop {
+            let now = self.now_ns();
+            let Some(schedule) = &mut self.engine.schedule else { return };
+            let Some((intended_ns, place)) = schedule.take_due(now) else { return };
+            let slot = &mut self.slots[place];
+            if slot.socket.is_none() {
+                // Not offered to the schedule again: its share of the load is lost, and counted.
+                continue;
+            }
+            if self.engine.window.holds(intended_ns) {
+                let could_send_ns = intended_ns.max(slot.room_since_ns);
+                self.measured.lateness.saturating_record(now.saturating_sub(could_send_ns));
+                self.measured.counts.blocked += u64::from(slot.room_since_ns > intended_ns);
+            }
+            slot.connection.ask(intended_ns, now);
+            slot.scheduled = slot.connection.has_room();
+            if slot.scheduled {
+                schedule.has_room(place);
+            }
+            self.flush(place);
+        }
+    }
+
+    fn flush(&mut self, place: usize) {
+        let slot = &mut self.slots[place];
+        let Some(socket) = slot.socket.as_mut() else { return };
+        let mut failed = None;
+        while !slot.connection.unsent().is_empty() {
+            match socket.write(slot.connection.unsent()) {
+                Ok(count) => slot.connection.wrote(count),
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                Err(e) if e.kind() == ErrorKind::WouldBlock => break,
+                Err(e) => {
+                    failed = Some(Broken(format!("writing: {e}")));
+                    break;
+                }
+            }
+        }
+        let awaits = !slot.connection.unsent().is_empty();
+        if failed.is_none() && awaits != slot.awaits_writable {
+            slot.awaits_writable = awaits;
+            let mut flags = epoll::EventFlags::IN;
+            flags.set(epoll::EventFlags::OUT, awaits);
+            let data = epoll::EventData::new_u64(place as u64);
+            let changed = epoll::modify(&self.epoll, &*socket, data, flags);
+            failed = changed.err().map(|e| Broken(format!("epoll: {e}")));
+        }
+        if let Some(broken) = failed {
+            self.close(place, &broken);
+        }
+    }
+
+    fn give_up_old(&mut self, limit: Duration, sending: bool) {
+        for place in 0..self.slots.len() {
+            if self.slots[place].socket.is_none() {
+                continue;
+            }
+            let mut recorder = Recorder {
+                now_ns: nanos(self.engine.origin.elapsed()),
+                window: self.engine.window,
+                checker: &mut self.engine.checker,
+                measured: &mut self.measured,
+            };
+            let connection = &mut self.slots[place].connection;
+            match connection.give_up_older(nanos(limit), &mut recorder) {
+                Ok(0) => {}
+                Ok(_) if sending => self.got_room(place),
+                Ok(_) => {}
+                Err(broken) => self.close(place, &broken),
+            }
+        }
+    }
+
+    fn close(&mut self, place: usize, broken: &Broken) {
+        let slot = &mut self.slots[place];
+        if slot.socket.take().is_none() {
+            return;
+        }
+        self.open_sockets -= 1;
+        let (waiting, left) = (slot.connection.waiting(), self.open_sockets);
+        self.measured.errors.note("lost connection", || {
+            format!("{broken}; {waiting} queries were on the way, {left} connections are left")
+        });
+    }
+}

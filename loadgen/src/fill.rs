@@ -1,0 +1,263 @@
+//! Registers a fleet and keeps it registered: a NameServer forgets a broker as soon as its
+//! connection closes, or when it was silent for two minutes.
+
+use std::io::{ErrorKind, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::failure::{Failure, run_failure};
+use crate::fleet::{Asked, Fleet, broker_addr, broker_name};
+use crate::stop::Stop;
+use crate::wire::{
+    BROKER_HEARTBEAT, FRAME_BYTES_MAX, Frame, REGISTER_BROKER, ROUTE_BY_TOPIC, Request, SUCCESS,
+    first_frame,
+};
+
+/// How often real brokers tell that they are alive.
+const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
+/// A registration of many topics may take a Java server seconds.
+const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Topics in one registration: about 4 MB of body, well below the frame limit.
+const TOPICS_PER_CALL: usize = 20_000;
+
+/// What filling took.
+#[derive(Debug, Clone, Serialize)]
+pub struct FillReport {
+    /// Registrations sent.
+    pub calls: u64,
+    /// Bytes of their bodies.
+    pub body_bytes: u64,
+    /// From the first connection to the last acknowledgement.
+    pub seconds: f64,
+}
+
+/// A registered fleet. Its brokers are unregistered when this is dropped.
+pub struct HeldFleet {
+    /// What filling took.
+    pub report: FillReport,
+    hold: Option<Hold>,
+}
+
+/// Dropping the sender asks the thread to end.
+type Hold = (mpsc::Sender<()>, JoinHandle<Result<(), Failure>>);
+
+/// Registers all brokers of the fleet, checks the first and the last topic, and keeps the brokers
+/// alive in the background.
+///
+/// # Errors
+/// When the server refuses a connection or a registration, or answers a route wrongly.
+pub fn fill(target: SocketAddr, fleet: &Fleet, stop: &Stop) -> Result<HeldFleet, Failure> {
+    let start = Instant::now();
+    let mut report = FillReport { calls: 0, body_bytes: 0, seconds: 0.0 };
+    let mut brokers = Vec::new();
+    for number in 0..fleet.brokers {
+        if stop.asked() {
+            return Err(run_failure("stopped while filling"));
+        }
+        let mut broker = Broker::connect(target, fleet, number)?;
+        // An empty table first: a first registration with a single topic would be refused, as it
+        // is taken for the announcement of a new topic by a broker that should be known.
+        broker.register(fleet, &[], &mut report)?;
+        let topics: Vec<u32> = fleet.topics_of(number).collect();
+        for some in topics.chunks(TOPICS_PER_CALL) {
+            broker.register(fleet, some, &mut report)?;
+        }
+        brokers.push(broker);
+    }
+    report.seconds = start.elapsed().as_secs_f64();
+    if let Some(broker) = brokers.first_mut() {
+        broker.check_route(fleet, 0)?;
+        broker.check_route(fleet, fleet.topics - 1)?;
+    }
+    let (stop_holding, asked_to_stop) = mpsc::channel();
+    let cluster = fleet.cluster.clone();
+    let hold = std::thread::Builder::new()
+        .name("hold".into())
+        .spawn(move || hold(brokers, &cluster, &asked_to_stop))
+        .map_err(|e| run_failure(format!("cannot start a thread: {e}")))?;
+    Ok(HeldFleet { report, hold: Some((stop_holding, hold)) })
+}
+
+fn hold(mut brokers: Vec<Broker>, cluster: &str, stop: &mpsc::Receiver<()>) -> Result<(), Failure> {
+    while stop.recv_timeout(HEARTBEAT_EVERY) == Err(RecvTimeoutError::Timeout) {
+        for broker in &mut brokers {
+            broker.heartbeat(cluster)?;
+        }
+    }
+    Ok(())
+}
+
+impl HeldFleet {
+    /// Unregisters the fleet.
+    ///
+    /// # Errors
+    /// When a broker was lost meanwhile, which makes the measurement worthless.
+    pub fn release(mut self) -> Result<(), Failure> {
+        self.end()
+    }
+
+    /// Whether a broker was lost; [`Self::release`] says why.
+    pub fn is_lost(&self) -> bool {
+        self.hold.as_ref().is_some_and(|(_, thread)| thread.is_finished())
+    }
+
+    fn end(&mut self) -> Result<(), Failure> {
+        let Some((stop, hold)) = self.hold.take() else { return Ok(()) };
+        drop(stop);
+        hold.join().unwrap_or_else(|_| Err(run_failure("the thread that held the fleet crashed")))
+    }
+}
+
+impl Drop for HeldFleet {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `release`.
+        let _ = self.end();
+    }
+}
+
+struct Broker {
+    number: u32,
+    name: String,
+    addr: String,
+    caller: Caller,
+    data_version: u64,
+}
+
+impl Broker {
+    fn connect(target: SocketAddr, fleet: &Fleet, number: u32) -> Result<Self, Failure> {
+        let caller = Caller::connect(target)
+            .map_err(|e| run_failure(format!("broker {number} of {}: {e}", fleet.brokers)))?;
+        let (name, addr) = (broker_name(number), broker_addr(number));
+        Ok(Self { number, name, addr, caller, data_version: 0 })
+    }
+
+    fn register(
+        &mut self,
+        fleet: &Fleet,
+        topics: &[u32],
+        report: &mut FillReport,
+    ) -> Result<(), Failure> {
+        self.data_version += 1;
+        let body = fleet.registration_body(topics, self.data_version);
+        report.calls += 1;
+        report.body_bytes += body.len() as u64;
+        let fields = [
+            ("brokerName", self.name.as_str()),
+            ("brokerAddr", &self.addr),
+            ("clusterName", &fleet.cluster),
+            ("haServerAddr", &self.addr),
+            ("brokerId", "0"),
+            ("enableActingMaster", "false"),
+            ("compressed", "false"),
+            ("bodyCrc32", "0"),
+        ];
+        let done = self.caller.call_for_success(REGISTER_BROKER, &fields, body.as_bytes());
+        done.map_err(|why| run_failure(format!("registration of broker {}: {why}", self.number)))
+    }
+
+    fn heartbeat(&mut self, cluster: &str) -> Result<(), Failure> {
+        let fields = [
+            ("clusterName", cluster),
+            ("brokerAddr", &self.addr),
+            ("brokerName", self.name.as_str()),
+            ("brokerId", "0"),
+        ];
+        let done = self.caller.call_for_success(BROKER_HEARTBEAT, &fields, b"");
+        done.map_err(|why| run_failure(format!("heartbeat of broker {}: {why}", self.number)))
+    }
+
+    fn check_route(&mut self, fleet: &Fleet, topic: u32) -> Result<(), Failure> {
+        let name = String::from_utf8_lossy(&Asked::Topic(topic).name()).into_owned();
+        let checked = self.caller.call(ROUTE_BY_TOPIC, &[("topic", &name)], b"", |frame| {
+            if frame.code != SUCCESS {
+                return Err(String::from_utf8_lossy(frame.header).into_owned());
+            }
+            fleet.check_route(topic, frame.body)
+        });
+        checked
+            .and_then(|route| route)
+            .map_err(|why| run_failure(format!("the route of {name} after filling: {why}")))
+    }
+}
+
+/// One question at a time over a blocking socket.
+struct Caller {
+    socket: TcpStream,
+    unread: Vec<u8>,
+    next_opaque: u32,
+}
+
+impl Caller {
+    fn connect(target: SocketAddr) -> Result<Self, String> {
+        let socket = TcpStream::connect_timeout(&target, Duration::from_secs(3))
+            .map_err(|e| format!("connecting to {target}: {e}"))?;
+        socket
+            .set_nodelay(true)
+            .and_then(|()| socket.set_read_timeout(Some(CALL_TIMEOUT)))
+            .and_then(|()| socket.set_write_timeout(Some(CALL_TIMEOUT)))
+            .map_err(|e| format!("setting up a socket: {e}"))?;
+        Ok(Self { socket, unread: Vec::new(), next_opaque: 1 })
+    }
+
+    fn call_for_success(
+        &mut self,
+        code: u16,
+        fields: &[(&str, &str)],
+        body: &[u8],
+    ) -> Result<(), String> {
+        self.call(code, fields, body, |frame| {
+            let refused = || format!("refused, {}", String::from_utf8_lossy(frame.header));
+            (frame.code == SUCCESS).then_some(()).ok_or_else(refused)
+        })?
+    }
+
+    /// Sends a request and hands its answer to `take`. What the server says unasked is skipped.
+    fn call<T>(
+        &mut self,
+        code: u16,
+        fields: &[(&str, &str)],
+        body: &[u8],
+        take: impl FnOnce(&Frame<'_>) -> T,
+    ) -> Result<T, String> {
+        let opaque = self.next_opaque;
+        self.next_opaque += 1;
+        let mut out = Vec::new();
+        Request { code, opaque, fields, body }.append_to(&mut out);
+        self.socket.write_all(&out).map_err(|e| format!("sending: {e}"))?;
+        loop {
+            let frame = first_frame(&self.unread).map_err(|e| e.to_string())?;
+            if let Some(frame) = frame {
+                let bytes = frame.bytes;
+                if frame.is_answer && i64::from(frame.opaque) == i64::from(opaque) {
+                    let taken = take(&frame);
+                    self.unread.drain(..bytes);
+                    return Ok(taken);
+                }
+                self.unread.drain(..bytes);
+                continue;
+            }
+            self.read_some()?;
+        }
+    }
+
+    fn read_some(&mut self) -> Result<(), String> {
+        assert!(self.unread.len() < FRAME_BYTES_MAX, "a complete frame would have been taken");
+        let mut chunk = [0; 64 << 10];
+        match self.socket.read(&mut chunk) {
+            Ok(0) => Err("the server closed the connection".into()),
+            Ok(count) => {
+                self.unread.extend_from_slice(&chunk[..count]);
+                Ok(())
+            }
+            Err(e) if e.kind() == ErrorKind::Interrupted => Ok(()),
+            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                Err(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))
+            }
+            Err(e) => Err(format!("reading: {e}")),
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! Drives a RocketMQ NameServer, whichever it is, over the wire protocol.
+//!
+//! ```text
+//!  cli -> main --- fill ----> server        registers the fleet, keeps it registered
+//!           |
+//!           +--- compare -- run -- engine ----> server | floor
+//!                            |       |
+//!                            |    connection (no I/O) -- wire, fleet, check, chance, measure
+//!                            |    pace (when to ask)
+//!                         process (CPU of server and generator, from outside the loop)
+//! ```
+//!
+//! - [`wire`]: frames. [`fleet`]: what is registered. [`check`]: is an answer right.
+//! - [`connection`]: one client without its socket. [`engine`]: one thread's epoll loop.
+//! - [`pace`]: closed loop or a schedule. [`measure`]: histograms, counts, errors.
+//! - [`run`]: one measured window. [`compare`]: server and [`floor`] in turns. [`report`]: words.
+//!
+//! **Never:** nothing in here is shared with the server's own code. No time-out is dropped. No
+//! request depends on the order in which answers came, so a seed gives the same bytes again.
+
+pub mod chance;
+pub mod check;
+pub mod cli;
+pub mod compare;
+pub mod connection;
+pub mod engine;
+pub mod failure;
+pub mod fill;
+pub mod fleet;
+pub mod floor;
+pub mod host;
+pub mod limits;
+pub mod measure;
+pub mod pace;
+pub mod process;
+pub mod report;
+pub mod run;
+pub mod stop;
+pub mod wire;

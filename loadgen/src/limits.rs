@@ -1,0 +1,147 @@
+//! What this machine allows, looked at before a run rather than found out in the middle of it.
+
+use std::net::{SocketAddr, ToSocketAddrs as _};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+use crate::failure::{Failure, run_failure, usage};
+
+/// Descriptors besides the connections: epoll, `/proc` files, the pipes of a child.
+const OTHER_FILES: u64 = 64;
+
+/// Checks that so many connections to one address can be open at once, and raises the soft limit of
+/// open files when that is all it takes.
+///
+/// # Errors
+/// [`Failure::Usage`] with the limit, and how to pass it.
+pub fn check_connections(connections: u64) -> Result<(), Failure> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let needed = connections + OTHER_FILES;
+    if current.is_some_and(|limit| limit < needed) {
+        if maximum.is_some_and(|limit| limit < needed) {
+            let most = maximum.unwrap_or(0).saturating_sub(OTHER_FILES);
+            return Err(usage(format!(
+                "{connections} connections need {needed} open files and the limit is {}: \
+                 give at most {most} connections, or raise it (ulimit -Hn {needed})",
+                maximum.unwrap_or(0)
+            )));
+        }
+        setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum })
+            .map_err(|e| run_failure(format!("raising the open files limit to {needed}: {e}")))?;
+    }
+    let ports = ephemeral_ports();
+    if connections > ports {
+        return Err(usage(format!(
+            "{connections} connections to one address need as many local ports and there are \
+             {ports}: give fewer, or widen net.ipv4.ip_local_port_range"
+        )));
+    }
+    Ok(())
+}
+
+fn ephemeral_ports() -> u64 {
+    const DEFAULT: u64 = 60_999 - 32_768 + 1;
+    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
+    let numbers: Vec<u64> =
+        range.unwrap_or_default().split_whitespace().flat_map(str::parse).collect();
+    match numbers[..] {
+        [first, last] if first <= last => last - first + 1,
+        _ => DEFAULT,
+    }
+}
+
+/// The address behind `HOST:PORT`, refused when it leaves this machine without being allowed to.
+///
+/// # Errors
+/// [`Failure::Usage`] saying what to write instead.
+pub fn target(text: &str, allow_remote: bool) -> Result<SocketAddr, Failure> {
+    let found = text.to_socket_addrs().map_err(|e| {
+        usage(format!("'{text}' is no address ({e}): give HOST:PORT, such as 127.0.0.1:9876"))
+    })?;
+    let addresses: Vec<SocketAddr> = found.collect();
+    let ipv4_first = addresses.iter().find(|a| a.is_ipv4()).or(addresses.first());
+    let Some(&address) = ipv4_first else {
+        return Err(usage(format!("'{text}' has no address: give HOST:PORT")));
+    };
+    if !address.ip().is_loopback() && !allow_remote {
+        return Err(usage(format!(
+            "{address} is another machine, and this tool sends as fast as it can: \
+             add --allow-remote if that is what you want"
+        )));
+    }
+    Ok(address)
+}
+
+/// The CPUs this process may run on.
+pub fn cpus_allowed() -> Vec<usize> {
+    let Ok(set) = sched_getaffinity(None) else { return Vec::new() };
+    (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect()
+}
+
+/// Binds the calling thread to these CPUs; threads and processes it starts later inherit that.
+///
+/// # Errors
+/// [`Failure::Usage`] naming the CPUs there are.
+pub fn pin(cpus: &[usize]) -> Result<(), Failure> {
+    let refused = |why: String| {
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
+        usage(format!("pinning to {cpus:?}: {why}; the CPUs of this machine are {}", online.trim()))
+    };
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= CpuSet::MAX_CPU {
+            return Err(refused(format!("there is no CPU {cpu}")));
+        }
+        set.set(cpu);
+    }
+    // Asked of the kernel and not of our present set: a child may leave the CPU of its parent.
+    sched_setaffinity(None, &set).map_err(|e| refused(e.to_string()))?;
+    // The kernel drops CPUs it does not have from the set without a word.
+    match cpus.iter().find(|cpu| !cpus_allowed().contains(*cpu)) {
+        Some(cpu) => Err(refused(format!("CPU {cpu} is not ours to use"))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_machine_is_refused_with_the_flag_that_allows_it() {
+        let text = target("192.0.2.1:9876", false).unwrap_err().to_string();
+        assert!(text.contains("--allow-remote"), "{text}");
+        assert!(target("192.0.2.1:9876", true).is_ok());
+        assert!(target("127.8.9.10:1", false).is_ok());
+        assert!(target("[::1]:1", false).is_ok());
+        let text = target("localhost", false).unwrap_err().to_string();
+        assert!(text.contains("HOST:PORT"), "{text}");
+    }
+
+    #[test]
+    fn more_connections_than_files_or_ports_are_refused_before_the_run() {
+        assert!(check_connections(10).is_ok());
+        let text = check_connections(100_000_000).unwrap_err().to_string();
+        assert!(text.contains("give"), "{text}");
+    }
+
+    #[test]
+    fn a_thread_can_be_pinned_and_moved_again() {
+        let all = cpus_allowed();
+        let moves = || -> Result<Vec<usize>, Failure> {
+            pin(&all[..1])?;
+            pin(&all[all.len() - 1..])?;
+            Ok(cpus_allowed())
+        };
+        // In a thread of its own: the other tests keep their CPUs.
+        let after = std::thread::scope(|scope| scope.spawn(moves).join().unwrap().unwrap());
+        assert_eq!(after, all[all.len() - 1..]);
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_refused_with_those_that_are() {
+        let text = pin(&[CpuSet::MAX_CPU - 1]).unwrap_err().to_string();
+        assert!(text.contains("of this machine are 0"), "{text}");
+    }
+}

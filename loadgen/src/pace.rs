@@ -1,0 +1,149 @@
+//! When to ask. Closed loop: as soon as an answer leaves room. Open loop: at times fixed in
+//! advance, whatever the server does.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use clap::ValueEnum;
+use serde::Serialize;
+
+use crate::chance::Chance;
+
+/// How the arrivals of an open loop are spread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Arrivals {
+    /// As independent clients arrive: exponential gaps.
+    Poisson,
+    /// Evenly.
+    Constant,
+}
+
+/// The schedule of an open loop for the connections of one generator thread. Each connection has
+/// its own stream of intended times; nothing is stored for the arrivals that are still to come.
+pub struct Schedule {
+    streams: Vec<Stream>,
+    /// Connections whose next query can be sent when its time comes. One that has no room is not
+    /// in here until it has.
+    due: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+struct Stream {
+    arrivals: Arrivals,
+    gap_ns: f64,
+    chance: Chance,
+    /// A float would do for 2^53 ns, 104 days.
+    next_ns: f64,
+}
+
+impl Stream {
+    fn advance(&mut self) {
+        self.next_ns += match self.arrivals {
+            Arrivals::Constant => self.gap_ns,
+            Arrivals::Poisson => -(1.0 - self.chance.fraction()).ln() * self.gap_ns,
+        };
+    }
+}
+
+/// What a [`Schedule`] is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct OpenLoop {
+    /// Queries per second of all connections together.
+    pub rate: f64,
+    /// How they are spread.
+    pub arrivals: Arrivals,
+    /// Makes the gaps.
+    pub seed: u64,
+    /// All connections of the run, over all threads.
+    pub connections: u32,
+}
+
+impl Schedule {
+    /// The schedule of the connections with these numbers.
+    pub fn new(open: OpenLoop, numbers: impl Iterator<Item = u32>) -> Self {
+        let gap_ns = f64::from(open.connections) * 1e9 / open.rate;
+        let streams: Vec<Stream> = numbers
+            .map(|number| {
+                let chance = Chance::new(open.seed, 1, u64::from(number));
+                let mut stream = Stream { arrivals: open.arrivals, gap_ns, chance, next_ns: 0.0 };
+                match open.arrivals {
+                    Arrivals::Constant => stream.next_ns = f64::from(number) * 1e9 / open.rate,
+                    Arrivals::Poisson => stream.advance(),
+                }
+                stream
+            })
+            .collect();
+        let mut schedule = Self { streams, due: BinaryHeap::new() };
+        (0..schedule.streams.len()).for_each(|place| schedule.has_room(place));
+        schedule
+    }
+
+    /// When the next query is due, in ns since the start; `None` when no connection has room.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.due.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Takes the next query that is due: its intended time and the place of its connection. The
+    /// connection is asked for room before it appears again.
+    pub fn take_due(&mut self, now_ns: u64) -> Option<(u64, usize)> {
+        let Reverse((intended_ns, place)) = *self.due.peek()?;
+        if intended_ns > now_ns {
+            return None;
+        }
+        self.due.pop();
+        self.streams[place].advance();
+        Some((intended_ns, place))
+    }
+
+    /// The connection at this place can send (again). Must not be said twice.
+    pub fn has_room(&mut self, place: usize) {
+        self.due.push(Reverse((whole_ns(self.streams[place].next_ns), place)));
+    }
+}
+
+fn whole_ns(ns: f64) -> u64 {
+    std::time::Duration::try_from_secs_f64(ns / 1e9).map_or(u64::MAX, crate::measure::nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(arrivals: Arrivals, connections: u32) -> Vec<u64> {
+        let open = OpenLoop { rate: 1000.0, arrivals, seed: 5, connections };
+        let mut schedule = Schedule::new(open, 0..connections);
+        let mut times = Vec::new();
+        while let Some((at, place)) = schedule.take_due(1_000_000_000 - 1) {
+            times.push(at);
+            schedule.has_room(place);
+        }
+        times
+    }
+
+    #[test]
+    fn constant_arrivals_are_a_gap_apart_whatever_the_connections() {
+        for connections in [1, 10, 64] {
+            let times = times(Arrivals::Constant, connections);
+            assert_eq!(times.len(), 1000);
+            assert!(times.windows(2).all(|w| (999_000..=1_001_000).contains(&(w[1] - w[0]))));
+        }
+    }
+
+    #[test]
+    fn poisson_arrivals_have_the_rate_and_the_spread_of_chance() {
+        let times = times(Arrivals::Poisson, 16);
+        assert!((850..1150).contains(&times.len()), "{} arrivals", times.len());
+        let short = times.windows(2).filter(|w| w[1] - w[0] < 693_147).count();
+        assert!((400..600).contains(&short), "{short} gaps below the median of about 500");
+    }
+
+    #[test]
+    fn a_connection_without_room_keeps_its_intended_times() {
+        let open = OpenLoop { rate: 1000.0, arrivals: Arrivals::Constant, seed: 5, connections: 1 };
+        let mut schedule = Schedule::new(open, 0..1);
+        assert_eq!(schedule.take_due(10_000_000), Some((0, 0)));
+        assert_eq!((schedule.take_due(10_000_000), schedule.next_ns()), (None, None));
+        schedule.has_room(0);
+        assert_eq!(schedule.take_due(10_000_000), Some((1_000_000, 0)));
+    }
+}

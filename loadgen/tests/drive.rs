@@ -1,0 +1,226 @@
+//! Aim: what the generator reports is what happened. Method: a stub server with planted delays and
+//! faults, driven through the same functions as the commands.
+
+mod stub;
+
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use loadgen::check::Expect;
+use loadgen::compare::{Plan, compare};
+use loadgen::fill::fill;
+use loadgen::fleet::Fleet;
+use loadgen::pace::Arrivals;
+use loadgen::process::Process;
+use loadgen::run::{Load, RunResult, Target, run};
+use loadgen::stop::Stop;
+use stub::{ROUTE, Seen, Stub};
+
+fn fleet(topics: u32) -> Fleet {
+    Fleet { brokers: 1, topics, route_width: 1, cluster: "bench".into() }
+}
+
+fn target(stub: &Stub) -> Target {
+    Target {
+        label: "stub".into(),
+        address: stub.address,
+        expect: Expect::Routes(Arc::new(fleet(50))),
+        process: None,
+    }
+}
+
+fn load() -> Load {
+    Load {
+        connections: 4,
+        depth: 1,
+        seconds: 0.5,
+        warmup_seconds: 0.0,
+        topics: 50,
+        misses: 0.2,
+        seed: 11,
+        rate: None,
+        arrivals: Arrivals::Constant,
+        threads: 1,
+        timeout_ms: 3000,
+        lateness_bound_us: 1_000_000,
+        pin: Vec::new(),
+    }
+}
+
+fn drive(stub: &Stub, load: &Load) -> RunResult {
+    run(load, &target(stub), &Stop::default()).unwrap()
+}
+
+fn right(seen: &Seen) -> Option<Vec<u8>> {
+    Some(seen.right_answer())
+}
+
+#[test]
+fn a_right_server_gives_a_valid_run_with_both_kinds_of_answers() {
+    let stub = Stub::start(right);
+    for (threads, depth) in [(1, 1), (2, 8)] {
+        let result = drive(&stub, &Load { threads, depth, ..load() });
+        assert_eq!(result.invalid, Vec::<String>::new());
+        assert!(result.counts.hits > result.counts.misses && result.counts.misses > 0);
+        assert_eq!(result.response.count, result.counts.hits + result.counts.misses);
+    }
+}
+
+#[test]
+fn a_delay_of_some_answers_shows_at_their_percentile() {
+    // One query in 20 takes 80 ms; each connection is asked every 160 ms, so nobody waits for it.
+    let stub = Stub::start(|seen| {
+        if seen.number % 20 == 19 {
+            std::thread::sleep(Duration::from_millis(80));
+        }
+        right(seen)
+    });
+    let load = Load { connections: 32, rate: Some(200.0), seconds: 2.0, ..load() };
+    let result = drive(&stub, &load);
+    assert_eq!(result.response.count, 400, "{result:?}");
+    assert!(result.response.p90_us < 80_000.0, "{:?}", result.response);
+    assert!((80_000.0..1_000_000.0).contains(&result.response.p99_us), "{:?}", result.response);
+}
+
+#[test]
+fn a_stall_counts_for_all_who_were_meant_to_ask_meanwhile() {
+    // Half a second in, nobody is answered for 400 ms: of 750 queries 200 are meant for that time,
+    // and wait from 400 ms down to 0. A generator that waits with the server sends only 4 of them.
+    let stub = Stub::start(|seen| {
+        static START: OnceLock<Instant> = OnceLock::new();
+        let stall = Duration::from_millis(500)..Duration::from_millis(900);
+        let elapsed = START.get_or_init(Instant::now).elapsed();
+        if stall.contains(&elapsed) {
+            std::thread::sleep(stall.end - elapsed);
+        }
+        right(seen)
+    });
+    let load = Load { rate: Some(500.0), seconds: 1.5, ..load() };
+    let result = drive(&stub, &load);
+    assert_eq!(result.response.count, 750, "{result:?}");
+    assert!((150_000.0..390_000.0).contains(&result.response.p90_us), "{:?}", result.response);
+    assert!((350_000.0..900_000.0).contains(&result.response.p99_us), "{:?}", result.response);
+    assert!(result.service.p90_us < 100_000.0, "{:?}", result.service);
+    assert!(result.counts.blocked > 100, "{:?}", result.counts);
+}
+
+#[test]
+fn a_late_generator_makes_the_run_invalid() {
+    let stub = Stub::start(right);
+    let load = Load { rate: Some(100.0), lateness_bound_us: 0, ..load() };
+    let invalid = drive(&stub, &load).invalid;
+    assert!(invalid.iter().any(|why| why.contains("the generator was late")), "{invalid:?}");
+}
+
+/// The 100th query is answered in this way, all others rightly.
+fn errors_with(fault: fn(&Seen) -> Option<Vec<u8>>) -> (Vec<&'static str>, Vec<String>) {
+    let stub = Stub::start(move |seen| if seen.number == 99 { fault(seen) } else { right(seen) });
+    let result = drive(&stub, &Load { misses: 0.0, timeout_ms: 200, ..load() });
+    assert!(!result.invalid.is_empty(), "{result:?}");
+    assert_eq!(result.errors.total(), 1, "{:?}", result.errors);
+    (result.errors.by_kind.into_keys().collect(), result.errors.examples)
+}
+
+#[test]
+fn one_corrupted_answer_among_many_is_found() {
+    let corrupted = |seen: &Seen| Some(seen.answer(0, &ROUTE.replace("10911", "10912")));
+    let (kinds, examples) = errors_with(corrupted);
+    assert_eq!(kinds, ["wrong content"]);
+    assert!(examples[0].contains("10912"), "{examples:?}");
+}
+
+#[test]
+fn each_kind_of_fault_is_counted_as_what_it_is() {
+    assert_eq!(errors_with(|seen| Some(seen.answer(17, ""))).0, ["wrong code"]);
+    assert_eq!(errors_with(|seen| Some(seen.answer(0, &ROUTE[..90]))).0, ["wrong content"]);
+    assert_eq!(errors_with(|_| None).0, ["lost connection"]);
+    assert_eq!(errors_with(|_| Some(b"HTTP/1.1 400 Bad Request".to_vec())).0, ["lost connection"]);
+    let other_opaque = |_: &Seen| Some(stub::frame("{\"code\":0,\"flag\":1,\"opaque\":5}", ROUTE));
+    assert_eq!(errors_with(other_opaque).0, ["lost connection"]);
+    assert_eq!(errors_with(|_| Some(Vec::new())).0, ["time-out"]);
+}
+
+#[test]
+fn an_unanswered_query_is_in_the_histogram_with_the_time_waited() {
+    let swallow = |seen: &Seen| if seen.number == 50 { Some(Vec::new()) } else { right(seen) };
+    let stub = Stub::start(swallow);
+    let result = drive(&stub, &Load { timeout_ms: 200, ..load() });
+    assert!(result.response.max_us >= 200_000.0, "{:?}", result.response);
+}
+
+#[test]
+fn the_same_seed_puts_the_same_bytes_on_the_wire() {
+    let bytes_of = |seed| {
+        let stub = Stub::start(right);
+        drive(&stub, &Load { seed, depth: 3, seconds: 0.3, ..load() });
+        stub.received.lock().unwrap().clone()
+    };
+    let (first, second, other) = (bytes_of(1), bytes_of(1), bytes_of(2));
+    assert_eq!((first.len(), second.len(), other.len()), (4, 4, 4));
+    for connection in 0..4 {
+        // A run ends by time: one may have sent more, but what both sent must be equal.
+        let common = first[connection].len().min(second[connection].len());
+        assert!(common > 2_000, "only {common} bytes to compare");
+        assert_eq!(first[connection][..common], second[connection][..common]);
+        assert_ne!(first[connection][..2_000], other[connection][..2_000]);
+    }
+}
+
+#[test]
+fn filling_announces_no_topic_before_its_broker_is_known() {
+    let stub = Stub::start(right);
+    let held = fill(stub.address, &fleet(1), &Stop::default()).unwrap();
+    let registrations = stub.registrations.lock().unwrap().clone();
+    assert_eq!(registrations.len(), 2);
+    assert!(registrations[0].contains("\"topicConfigTable\":{}"), "{}", registrations[0]);
+    assert!(registrations[1].contains("\"topicName\":\"bench-topic-0000000\""));
+    assert_eq!(held.report.calls, 2);
+    held.release().unwrap();
+}
+
+#[test]
+fn a_refused_registration_is_told_with_the_servers_words() {
+    let refuse = |seen: &Seen| {
+        let opaque = seen.opaque();
+        let header =
+            format!("{{\"code\":1,\"flag\":1,\"opaque\":{opaque},\"remark\":\"no room\"}}");
+        stub::frame(&header, "")
+    };
+    let stub = Stub::start_with(right, refuse);
+    let text = fill(stub.address, &fleet(5), &Stop::default()).err().unwrap().to_string();
+    assert!(text.contains("broker 0") && text.contains("no room"), "{text}");
+}
+
+#[test]
+fn a_wrong_route_after_filling_is_an_error_before_any_load() {
+    let stub = Stub::start(|seen| Some(seen.answer(17, "")));
+    let text = fill(stub.address, &fleet(5), &Stop::default()).err().unwrap().to_string();
+    assert!(text.contains("after filling"), "{text}");
+}
+
+#[test]
+fn a_comparison_has_a_ratio_for_each_round_and_equal_bytes() {
+    let stub = Stub::start(right);
+    let target =
+        Target { process: Some(Process::new(std::process::id()).unwrap()), ..target(&stub) };
+    let plan = Plan {
+        load: &Load { seconds: 0.3, ..load() },
+        rounds: 2,
+        prewarm_seconds: 0.0,
+        program: Path::new(env!("CARGO_BIN_EXE_loadgen")),
+        floor_cpu: None,
+    };
+    let mut runs = Vec::new();
+    let comparison = compare(&plan, &target, &Stop::default(), |round, result| {
+        runs.push((round, result.label.clone()));
+    })
+    .unwrap();
+    assert!(!comparison.invalid(), "{comparison:?}");
+    let order = runs.iter().map(|(round, label)| (*round, label.as_str())).collect::<Vec<_>>();
+    assert_eq!(order, [(1, "stub"), (1, "floor"), (2, "stub"), (2, "floor")]);
+    for round in &comparison.rounds {
+        assert!(round.ratio().unwrap() > 0.0);
+        assert_eq!(round.floor.as_ref().unwrap().answer_bytes(), round.server.answer_bytes());
+    }
+}

@@ -1,0 +1,6 @@
+//! Chapters that belong to no single module.
+
+pub mod decisions;
+pub mod differences;
+pub mod glossary;
+pub mod performance;

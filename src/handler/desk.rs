@@ -1,0 +1,129 @@
+//! What handlers of one shard share: the way to the writer, and small things that outlive a
+//! request.
+
+use std::collections::VecDeque;
+use std::fmt::Write;
+
+use crate::clock::{Clock, Tick};
+use crate::ids::{ConnKey, Opaque};
+use crate::wire::code::response;
+use crate::wire::{self, HeaderKind};
+use crate::writer::lane::LaneSender;
+use crate::writer::request::{WriteAnswer, WriteOp, WriteRequest};
+
+use super::Dispatch;
+use super::reply::Reply;
+
+/// A shard's desk. Lives: one per shard, never leaves it. Shares: its lane's ends.
+#[derive(Debug)]
+pub struct Desk {
+    lane: LaneSender,
+    /// Closed connections that the writer has not been told of, since its lane was full.
+    closed: VecDeque<ConnKey>,
+    header_kind: HeaderKind,
+    clock: Clock,
+    started: Tick,
+    last_opaque: i32,
+    scratch: String,
+}
+
+impl Desk {
+    /// A desk that sends its writes through `lane` and writes headers as `header_kind`.
+    #[must_use]
+    pub fn new(lane: LaneSender, header_kind: HeaderKind, clock: Clock) -> Desk {
+        Desk {
+            lane,
+            closed: VecDeque::new(),
+            header_kind,
+            clock,
+            started: clock.now(),
+            last_opaque: 0,
+            scratch: String::new(),
+        }
+    }
+
+    /// Appends an answer of the writer to the output of the connection that asked.
+    pub fn answer(&mut self, answer: &WriteAnswer, out: &mut Vec<u8>) {
+        self.lane.answered();
+        let ext: Option<Vec<(&str, &str)>> = answer
+            .ext
+            .as_ref()
+            .map(|fields| fields.iter().map(|(name, value)| (*name, value.as_str())).collect());
+        let head = wire::Reply {
+            code: answer.code,
+            opaque: answer.opaque,
+            remark: answer.remark.as_deref(),
+            ext: ext.as_deref(),
+        };
+        let open = head.begin(self.header_kind, out);
+        out.extend_from_slice(&answer.body);
+        open.finish(out);
+    }
+
+    /// Takes note that an answer cannot be delivered: its connection is gone.
+    pub fn answer_lost(&mut self) {
+        self.lane.answered();
+    }
+
+    /// Tells the writer, now or at a later [`Desk::flush_closed`], that a connection that sent it
+    /// anything is gone.
+    pub fn closed(&mut self, conn: ConnKey) {
+        self.closed.push_back(conn);
+        self.flush_closed();
+    }
+
+    /// Tries again to tell the writer of closed connections; whether some are left.
+    pub fn flush_closed(&mut self) -> bool {
+        while let Some(conn) = self.closed.pop_front() {
+            let event = WriteRequest { conn, reply_to: None, op: WriteOp::ConnectionClosed };
+            if self.lane.try_send(event).is_err() {
+                self.closed.push_front(conn);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether request bodies with the writer exceed their budget.
+    #[must_use]
+    pub fn over_budget(&self) -> bool {
+        self.lane.over_budget()
+    }
+
+    pub(super) fn header_kind(&self) -> HeaderKind {
+        self.header_kind
+    }
+
+    pub(super) fn invent_opaque(&mut self) -> Opaque {
+        self.last_opaque = self.last_opaque.wrapping_add(1);
+        Opaque(self.last_opaque)
+    }
+
+    /// Milliseconds since the shard started.
+    pub(super) fn uptime_ms(&self) -> u64 {
+        self.clock.now().since_ms(self.started)
+    }
+
+    /// A text made of parts, in a buffer that is used again, so that refusing costs no allocation.
+    pub(super) fn text(&mut self, parts: std::fmt::Arguments<'_>) -> &str {
+        self.scratch.clear();
+        // Writing to a string does not fail.
+        let _ = self.scratch.write_fmt(parts);
+        &self.scratch
+    }
+
+    /// Hands an operation to the writer. A full lane answers "busy" at once, and nothing has been
+    /// done.
+    pub(super) fn submit(&mut self, conn: ConnKey, mut reply: Reply<'_>, op: WriteOp) -> Dispatch {
+        let reply_to = reply.address();
+        match self.lane.try_send(WriteRequest { conn, reply_to, op }) {
+            Ok(()) if reply_to.is_some() => Dispatch::Owed,
+            Ok(()) => Dispatch::Sent,
+            Err(_) => {
+                let remark = "[OVERLOAD]system busy, start flow control for a while";
+                reply.fail(response::SYSTEM_BUSY, remark);
+                Dispatch::Done
+            }
+        }
+    }
+}

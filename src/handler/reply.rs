@@ -1,0 +1,90 @@
+//! The reply to one request, as handlers fill it in.
+
+use crate::ids::Opaque;
+use crate::wire::code::response;
+use crate::wire::{self, Command, HeaderKind};
+
+use super::Desk;
+
+/// Writes one reply, or none if the request was one-way.
+pub(super) struct Reply<'a> {
+    kind: HeaderKind,
+    opaque: Opaque,
+    wanted: bool,
+    out: &'a mut Vec<u8>,
+}
+
+impl<'a> Reply<'a> {
+    /// A reply to `command`; a request without an opaque gets one of ours, as in Java.
+    pub fn to(command: &Command<'_>, desk: &mut Desk, out: &'a mut Vec<u8>) -> Reply<'a> {
+        let opaque = command.opaque.unwrap_or_else(|| desk.invent_opaque());
+        Reply { kind: desk.header_kind(), opaque, wanted: !command.is_oneway(), out }
+    }
+
+    /// Whom the writer is to answer.
+    pub fn address(&self) -> Option<Opaque> {
+        self.wanted.then_some(self.opaque)
+    }
+
+    /// Success with the body that `write` appends.
+    pub fn body(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        self.frame(response::SUCCESS, None, None, |out| {
+            write(out);
+            true
+        });
+    }
+
+    /// Success with the body that `write` appends, unless that returns false: then nothing has been
+    /// replied yet.
+    pub fn body_if(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
+        self.frame(response::SUCCESS, None, None, write)
+    }
+
+    /// Success without a body.
+    pub fn success(&mut self) {
+        self.frame(response::SUCCESS, None, None, |_| true);
+    }
+
+    /// Success with extension fields.
+    pub fn success_with(&mut self, ext: &[(&str, &str)]) {
+        self.frame(response::SUCCESS, None, Some(ext), |_| true);
+    }
+
+    /// Success with a remark and a body.
+    pub fn body_with_remark(&mut self, remark: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        self.frame(response::SUCCESS, Some(remark), None, |out| {
+            write(out);
+            true
+        });
+    }
+
+    /// A refusal.
+    pub fn fail(&mut self, code: i32, remark: &str) {
+        self.frame(code, Some(remark), None, |_| true);
+    }
+
+    /// A refusal by a code whose answers have a header class, so that the JSON form carries empty
+    /// `extFields`.
+    pub fn fail_with_ext(&mut self, code: i32, remark: &str) {
+        self.frame(code, Some(remark), Some(&[]), |_| true);
+    }
+
+    fn frame(
+        &mut self,
+        code: i32,
+        remark: Option<&str>,
+        ext: Option<&[(&str, &str)]>,
+        write: impl FnOnce(&mut Vec<u8>) -> bool,
+    ) -> bool {
+        let before = self.out.len();
+        let head = wire::Reply { code, opaque: self.opaque, remark, ext };
+        let open = head.begin(self.kind, self.out);
+        let written = write(self.out);
+        if !written || !self.wanted {
+            self.out.truncate(before);
+            return written;
+        }
+        open.finish(self.out);
+        written
+    }
+}

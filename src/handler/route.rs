@@ -1,0 +1,64 @@
+//! Route queries (code 105; Java: `ClientRequestProcessor`, `ZoneRouteRPCHook`).
+
+use crate::model::Dialect;
+use crate::route::RouteQuery;
+use crate::wire::Command;
+use crate::wire::code::response;
+
+use super::Call;
+use super::reply::Reply;
+
+/// First version ordinal (4.9.4) that reads the standard dialect.
+const STANDARD_JSON_VERSION: i32 = 401;
+/// Namespace of the KV table that holds queues of ordered topics (Java: `NamesrvUtil`).
+pub(super) const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
+
+/// 105: the topic's route, or why there is none.
+pub(super) fn query(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
+    let settings = &call.view.settings;
+    if settings.need_wait_for_service {
+        let wait_ms = settings.wait_seconds_for_service.saturating_mul(1000);
+        if call.desk.uptime_ms() < wait_ms {
+            return reply.fail(response::SYSTEM_ERROR, "name server not ready");
+        }
+    }
+    let command = call.command;
+    let topic = command.text("topic");
+    let zone = zone_of(command);
+    let found = topic.is_some_and(|topic| {
+        let query = RouteQuery {
+            dialect: dialect_for(command, zone),
+            acting_master: settings.support_acting_master,
+            order_conf: match settings.order_message_enable {
+                true => call.view.kv.get(ORDER_NAMESPACE, topic),
+                false => None,
+            },
+            zone,
+        };
+        reply.body_if(|out| call.view.routes.write_route(topic, &query, out))
+    });
+    if !found {
+        let topic = topic.unwrap_or("null");
+        let remark = call.desk.text(format_args!(
+            "No topic route info in name server for the topic: {topic}\n\
+             See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
+        ));
+        reply.fail(response::TOPIC_NOT_EXIST, remark);
+    }
+}
+
+/// The zone to filter by, if the request asks for it.
+fn zone_of<'a>(command: &'a Command<'_>) -> Option<&'a str> {
+    if command.boolean("__ZONE_MODE") != Some(true) {
+        return None;
+    }
+    command.text("__ZONE_NAME").filter(|name| !name.trim().is_empty())
+}
+
+fn dialect_for(command: &Command<'_>, zone: Option<&str>) -> Dialect {
+    let reads_standard = command.version >= STANDARD_JSON_VERSION
+        || command.boolean("acceptStandardJsonOnly") == Some(true);
+    // Java's zone filter decodes the answer and encodes it anew, in the legacy dialect whoever
+    // asks.
+    if reads_standard && zone.is_none() { Dialect::Standard } else { Dialect::Legacy }
+}

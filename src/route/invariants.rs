@@ -1,0 +1,52 @@
+//! The full sweep over the table, for tests and debug builds.
+
+use super::table::RouteTable;
+
+impl RouteTable {
+    /// Panics if the parts of the table contradict each other. Costs a visit of everything.
+    #[cfg(any(test, debug_assertions))]
+    pub fn check_invariants(&self) {
+        for (topic, route) in &self.view.topics {
+            let number = route.number().0;
+            assert_eq!(self.topic_names[number as usize].as_ref(), Some(topic));
+            assert!(!route.groups().is_empty(), "{topic} is served by nobody");
+            for entry in route.groups() {
+                assert!(
+                    self.view.slots[entry.slot.index()].is_some(),
+                    "{topic} names a gone group"
+                );
+                assert!(self.states[entry.slot.index()].topics.contains(number));
+                let here = route.groups().iter().filter(|other| other.slot == entry.slot);
+                assert_eq!(here.count(), 1, "{topic} names a group twice");
+            }
+        }
+        let named = self.topic_names.iter().flatten().count();
+        assert_eq!(named, self.view.topics.len(), "each number in use belongs to one topic");
+        for (name, slot) in &self.view.groups {
+            let group = self.view.at(*slot);
+            let state = &self.states[slot.index()];
+            assert_eq!(group.name, *name);
+            assert!(!state.members.is_empty(), "{name} has no members");
+            assert_eq!(state.members.len(), group.addrs.len());
+            for ((id, key), (shown, addr)) in state.members.iter().zip(&group.addrs) {
+                let member = self.member(*key).expect("listed members are registered");
+                assert_eq!((id, &member.addr, member.slot), (shown, addr, *slot));
+                assert!(self.members_at(&member.cluster, addr).contains(key));
+                assert!(state.clusters.contains(&member.cluster));
+            }
+            for cluster in &state.clusters {
+                assert!(self.view.clusters[cluster].contains(name));
+            }
+            let topics = state.topics.iter();
+            assert!(topics.map(|n| &self.topic_names[n as usize]).all(Option::is_some));
+        }
+        let filled = self.view.slots.iter().flatten().count();
+        assert_eq!(filled, self.view.groups.len());
+        for (cluster, names) in &self.view.clusters {
+            assert!(!names.is_empty(), "{cluster} is empty");
+            assert!(names.iter().all(|name| self.view.groups.contains_key(name)));
+        }
+        let members: usize = self.states.iter().map(|state| state.members.len()).sum();
+        assert_eq!(members, self.member_count());
+    }
+}

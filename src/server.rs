@@ -1,0 +1,321 @@
+//! Puts everything together: files, writer, shards, signals; and takes it apart again.
+
+mod kv_file;
+mod serving;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
+use crossbeam::utils::CachePadded;
+use glommio::{LocalExecutorBuilder, Placement};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
+use signal_hook::iterator::Signals;
+use tracing::{error, info, warn};
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::fatal::{Exit, Fatal};
+use crate::handler::Desk;
+use crate::ids::ShardId;
+use crate::kv::KvTable;
+use crate::metrics::{self, ShardCounters};
+use crate::publish::{Publisher, Reader, View};
+use crate::ring::Doorbell;
+use crate::shard::mail::{self, Mail, PostBox};
+use crate::shard::shutdown::StopSwitch;
+use crate::shard::topology::{self, CorePlan};
+use crate::shard::{self, Shard, ShardOptions, accept};
+use crate::store::StoreThread;
+use crate::writer::lane;
+use crate::writer::{Durable, DurableFiles, Writer, WriterParts};
+use crate::{logging, preflight, ring};
+
+use serving::Serving;
+
+/// How long a stop may take to send what is owed, unless configured.
+const DRAIN_MS: u64 = 5_000;
+/// When the KV table and the counters are first logged, and how often after that (Java:
+/// `NamesrvController`).
+const FIRST_PRINT: Duration = Duration::from_secs(60);
+const PRINT_PERIOD: Duration = Duration::from_secs(600);
+/// The writer's executor has no files of its own to read or write.
+const EXECUTOR_IO_BYTES: usize = 64 << 10;
+const EXECUTOR_RING_DEPTH: usize = 32;
+
+/// Runs until told to stop.
+///
+/// # Errors
+/// What keeps the server from starting, or what ended it.
+pub fn run(config: Config) -> Result<(), Fatal> {
+    let wanted = Some(config.shards).filter(|shards| *shards > 0);
+    let plan = topology::plan(wanted);
+    let ready = preflight::check(&config, plan.shards.len(), ring::probe)?;
+    let kv = kv_file::load(&config.kv_config_path)?;
+    let listeners = accept::bind(ready.address, plan.shards.len())
+        .map_err(|error| preflight::explain_bind(ready.address, &error))?;
+    let address = listeners[0].local_addr().map_err(internal("read the listening address"))?;
+    let (events, happened) = unbounded();
+    forward_signals(events.clone())?;
+    let running = Running::start(&config, ready.max_connections, &plan, kv, listeners, &events)?;
+    for (key, value) in config.items() {
+        info!("{key}={value}");
+    }
+    logging::banner(config.settings.header_kind, address);
+    info!(%address, shards = plan.shards.len(), "The Name Server boot success");
+    running.serve(&happened)
+}
+
+/// What the main thread waits for.
+#[derive(Debug)]
+enum Event {
+    Signal(i32),
+    /// A thread ended; with its name.
+    Ended(String),
+}
+
+fn internal<E: std::fmt::Display>(doing: &str) -> impl FnOnce(E) -> Fatal {
+    move |error| Fatal::new(Exit::Internal, format!("could not {doing}: {error}"))
+}
+
+/// HUP never ends the server: it may have been started with `nohup`.
+fn forward_signals(events: Sender<Event>) -> Result<(), Fatal> {
+    let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGUSR1])
+        .map_err(internal("take over the signals"))?;
+    let forward = move || {
+        for signal in signals.forever() {
+            if events.send(Event::Signal(signal)).is_err() {
+                return;
+            }
+        }
+    };
+    let thread = thread::Builder::new().name("signals".into()).spawn(forward);
+    thread.map(drop).map_err(internal("start the signal thread"))
+}
+
+type WriterThread = JoinHandle<io::Result<()>>;
+
+/// A server that serves.
+struct Running {
+    shards: Vec<(String, JoinHandle<io::Result<()>>)>,
+    writer: WriterThread,
+    stop_shards: StopSwitch,
+    stop_writer: Arc<AtomicBool>,
+    writer_bell: Doorbell,
+    counters: Vec<Arc<CachePadded<ShardCounters>>>,
+    reader: Reader,
+}
+
+impl Running {
+    fn start(
+        config: &Config,
+        max_connections: usize,
+        plan: &CorePlan,
+        kv: KvTable,
+        listeners: Vec<std::net::TcpListener>,
+        events: &Sender<Event>,
+    ) -> Result<Running, Fatal> {
+        let clock = Clock::start();
+        let count = plan.shards.len();
+        let writer_bell = Doorbell::new().map_err(internal("make the writer's doorbell"))?;
+        let ring_writer = ringer(&writer_bell);
+        let (senders, lanes) = lane::lanes(count, Arc::clone(&ring_writer));
+        // Started here, where nothing is pinned yet.
+        let store = StoreThread::start(ring_writer).map_err(internal("start the store thread"))?;
+        let posts: Result<Vec<(PostBox, Mail)>, io::Error> =
+            (0..count).map(|_| mail::post()).collect();
+        let (posts, mails): (Vec<PostBox>, Vec<Mail>) =
+            posts.map_err(internal("make the shards' doorbells"))?.into_iter().unzip();
+        let settings = Arc::new(config.settings.clone());
+        let first = View { kv: kv.view(), settings: Arc::clone(&settings), ..View::default() };
+        let (publisher, readers) = Publisher::new(first);
+        let stop_writer = Arc::new(AtomicBool::new(false));
+        let stop_shards = StopSwitch::new(posts.iter().map(|post| post.doorbell().clone()));
+        let files = DurableFiles {
+            kv: config.kv_config_path.clone(),
+            settings: config.config_store_path.clone(),
+            store,
+        };
+        let writer = Writer::new(WriterParts {
+            lanes,
+            posts,
+            bell: writer_bell.clone(),
+            publisher,
+            durable: Durable::new(kv, settings, files),
+            clock,
+            stop: Arc::clone(&stop_writer),
+        });
+        let counters: Vec<Arc<CachePadded<ShardCounters>>> =
+            (0..count).map(|_| Arc::default()).collect();
+        let share = u32::try_from(max_connections / count).unwrap_or(u32::MAX).max(1);
+        let mut shards = Vec::with_capacity(count);
+        for (index, ((listener, lane), mail)) in
+            listeners.into_iter().zip(senders).zip(mails).enumerate()
+        {
+            let options = ShardOptions {
+                shard: ShardId(u16::try_from(index).map_err(internal("number the shards"))?),
+                listener,
+                connections_max: share,
+                idle_s: config.idle_timeout_ms.map_or(0, seconds),
+                drain_ms: config.go_away_ms.unwrap_or(DRAIN_MS),
+                proxy_sources: config.proxy_protocol_from.clone(),
+                counters: Arc::clone(&counters[index]),
+                clock,
+            };
+            let name = format!("shard-{index}");
+            let serving = Serving {
+                reader: readers.reader(),
+                desk: Desk::new(lane, config.settings.header_kind, clock),
+                _end: ended(&name, events),
+            };
+            let shard = Shard::with_service(options, serving, mail, stop_shards.signal());
+            let handle = shard::run_on_core(shard, plan.shards[index]);
+            shards.push((name, handle.map_err(internal("start a shard"))?));
+        }
+        let writer = run_writer(writer, plan.writer, ended("writer", events))
+            .map_err(internal("start the writer"))?;
+        let reader = readers.reader();
+        Ok(Running { shards, writer, stop_shards, stop_writer, writer_bell, counters, reader })
+    }
+
+    /// Waits for signals, printing now and then, and for the end.
+    fn serve(mut self, happened: &Receiver<Event>) -> Result<(), Fatal> {
+        let mut wait = FIRST_PRINT;
+        loop {
+            match happened.recv_timeout(wait) {
+                Ok(Event::Signal(SIGTERM | SIGINT)) => return self.stop(happened),
+                Ok(Event::Signal(_)) => logging::reopen(),
+                Ok(Event::Ended(name)) => return Err(self.failed(&name)),
+                Err(RecvTimeoutError::Timeout) => {
+                    self.print();
+                    wait = PRINT_PERIOD;
+                }
+                Err(RecvTimeoutError::Disconnected) => return self.stop(happened),
+            }
+        }
+    }
+
+    /// The periodic report: counters, and the whole KV table as the Java server prints it.
+    fn print(&mut self) {
+        let sum = metrics::snapshot(&self.counters);
+        info!("counters since the start: {sum:?}");
+        self.reader.with(|view| {
+            let (topics, groups) = (view.routes.topic_count(), view.routes.group_count());
+            info!(topics, groups, generation = view.generation.0, "tables");
+            for (namespace, entries) in view.kv.namespaces() {
+                for (key, value) in entries {
+                    info!("configTable NS: {namespace} Key: {key} Value: {value}");
+                }
+            }
+        });
+    }
+
+    /// The orderly end: shards send what is owed, then the writer finishes. A second signal ends
+    /// the wait.
+    fn stop(self, happened: &Receiver<Event>) -> Result<(), Fatal> {
+        info!("stopping: no more connections, answers that are owed are sent");
+        self.stop_shards.drain();
+        let mut left = self.shards.len();
+        while left > 0 {
+            match happened.recv() {
+                Ok(Event::Ended(name)) if name != "writer" => left -= 1,
+                Ok(Event::Ended(_)) | Err(_) => break,
+                Ok(Event::Signal(SIGTERM | SIGINT)) => {
+                    warn!("stopping now: a second signal");
+                    self.stop_shards.end();
+                }
+                Ok(Event::Signal(_)) => logging::reopen(),
+            }
+        }
+        // Release: whatever the shards sent is in the lanes when the writer sees the flag.
+        self.stop_writer.store(true, Ordering::Release);
+        self.writer_bell.ring();
+        let mut results: Vec<(String, thread::Result<io::Result<()>>)> = Vec::new();
+        results.push(("writer".to_owned(), self.writer.join()));
+        let shards = self.shards.into_iter().map(|(name, handle)| (name, handle.join()));
+        results.extend(shards);
+        for (name, result) in results {
+            explain(&name, result)?;
+        }
+        info!("stopped");
+        Ok(())
+    }
+
+    /// A thread that ends by itself takes the server with it: half a server would be worse than
+    /// none.
+    fn failed(self, name: &str) -> Fatal {
+        self.stop_shards.end();
+        let handle = if name == "writer" {
+            self.writer
+        } else {
+            let found = self.shards.into_iter().find(|(shard, _)| shard == name);
+            found.expect("threads are known by name").1
+        };
+        let fatal = explain(name, handle.join()).err();
+        fatal.unwrap_or_else(|| {
+            Fatal::new(Exit::Internal, format!("{name} ended without being asked to"))
+        })
+    }
+}
+
+/// Starts the writer's thread on its core.
+fn run_writer(writer: Writer, core: usize, end: EndNote) -> io::Result<WriterThread> {
+    thread::Builder::new().name("writer".into()).spawn(move || {
+        let _end = end;
+        let executor = |placement| {
+            LocalExecutorBuilder::new(placement)
+                .name("writer")
+                .io_memory(EXECUTOR_IO_BYTES)
+                .ring_depth(EXECUTOR_RING_DEPTH)
+                .make()
+        };
+        let executor = executor(Placement::Fixed(core)).or_else(|refusal| {
+            warn!(%refusal, core, "the writer cannot be pinned and runs on any core");
+            executor(Placement::Unbound)
+        });
+        let executor = executor.map_err(|refusal| io::Error::other(refusal.to_string()))?;
+        executor.run(writer.run());
+        Ok(())
+    })
+}
+
+fn explain(name: &str, result: thread::Result<io::Result<()>>) -> Result<(), Fatal> {
+    match result {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(error)) => Err(Fatal::new(Exit::Internal, format!("{name} failed: {error}"))),
+        Err(_) => {
+            error!("{name} panicked; see standard error");
+            Err(Fatal::new(Exit::Internal, format!("{name} panicked: this is a bug")))
+        }
+    }
+}
+
+fn seconds(ms: u64) -> u32 {
+    u32::try_from(ms.div_ceil(1000)).unwrap_or(u32::MAX)
+}
+
+fn ringer(bell: &Doorbell) -> Arc<dyn Fn() + Send + Sync> {
+    let bell = bell.clone();
+    Arc::new(move || bell.ring())
+}
+
+/// Reports the end of a thread, also by panic.
+fn ended(name: &str, events: &Sender<Event>) -> EndNote {
+    EndNote { name: name.to_owned(), events: events.clone() }
+}
+
+/// Dropped by the thread that it belongs to, as its last act.
+struct EndNote {
+    name: String,
+    events: Sender<Event>,
+}
+
+impl Drop for EndNote {
+    fn drop(&mut self) {
+        // Nobody listens any more once the server is down.
+        let _ = self.events.send(Event::Ended(std::mem::take(&mut self.name)));
+    }
+}

@@ -1,0 +1,71 @@
+//! What a shard serves from: its reader of the view and its desk.
+
+use bytes::Bytes;
+
+use crate::handler::{Desk, Dispatch, dispatch};
+use crate::ids::ConnKey;
+use crate::publish::{Reader, View};
+use crate::shard::service::{Requests, Served, Service};
+use crate::wire::{Command, FrameHead, WireError};
+use crate::writer::request::WriteAnswer;
+
+use super::EndNote;
+
+/// Everything behind the connections of one shard. Lives: in its shard.
+pub(super) struct Serving {
+    pub reader: Reader,
+    pub desk: Desk,
+    /// Reports the shard's end when it is dropped with the shard.
+    pub _end: EndNote,
+}
+
+/// One batch of requests: all see the same view.
+struct Batch<'a> {
+    view: &'a View,
+    desk: &'a mut Desk,
+}
+
+impl Requests for Batch<'_> {
+    fn request(
+        &mut self,
+        conn: ConnKey,
+        head: &FrameHead,
+        frame: &[u8],
+        owner: Option<&Bytes>,
+        out: &mut Vec<u8>,
+    ) -> Result<Served, WireError> {
+        let command = Command::decode(head, frame, owner)?;
+        Ok(match dispatch(&command, conn, self.view, self.desk, out) {
+            Dispatch::Done => Served { owed: false, tell_close: false },
+            Dispatch::Sent => Served { owed: false, tell_close: true },
+            Dispatch::Owed => Served { owed: true, tell_close: true },
+        })
+    }
+}
+
+impl Service for Serving {
+    fn batch<T>(&mut self, work: impl FnOnce(&mut dyn Requests) -> T) -> T {
+        let desk = &mut self.desk;
+        self.reader.with(|view| work(&mut Batch { view, desk }))
+    }
+
+    fn answer(&mut self, answer: WriteAnswer, out: &mut Vec<u8>) {
+        self.desk.answer(&answer, out);
+    }
+
+    fn closed(&mut self, conn: ConnKey) {
+        self.desk.closed(conn);
+    }
+
+    fn flush_closed(&mut self) -> bool {
+        self.desk.flush_closed()
+    }
+
+    fn over_budget(&self) -> bool {
+        self.desk.over_budget()
+    }
+
+    fn refresh(&mut self) {
+        self.reader.with(|_| ());
+    }
+}

@@ -1,0 +1,250 @@
+//! Registration (103) on the writer: checked, recognised or decoded, decided, applied, answered.
+
+use tracing::{debug, info};
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::clock::Tick;
+use crate::ids::MemberKey;
+use crate::limits::HEARTBEAT_TIMEOUT_MS;
+use crate::route::{Master, Refused, Registered, Registration};
+use crate::wire::BodyError;
+use crate::wire::body::register::{Layout, RegisterBody, RegisterDecoder, Step};
+use crate::wire::code::response;
+
+use super::lane::Received;
+use super::request::{RegisterRequest, WriteOp};
+use super::slow::Decoding;
+use super::{Asker, Reply, Writer};
+
+/// Largest body that is decoded at once; larger ones are cut into pieces, so that what is behind
+/// them is not held up.
+pub(super) const DECODED_AT_ONCE_BYTES: usize = 64 << 10;
+/// Topics or mappings decoded in one piece.
+pub(super) const ENTRIES_A_PIECE: usize = 1024;
+/// Namespace whose table goes back to brokers with each registration.
+const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
+
+impl Writer {
+    /// Registers from a body small enough to decode at once.
+    pub(super) fn register(&mut self, received: Received, now: Tick) {
+        let Some(request) = register_request(&received) else {
+            return;
+        };
+        let asker = asker(&received);
+        let digest = match self.before_decoding(request, asker, now) {
+            Before::Settled => return,
+            Before::Decode { digest } => digest,
+        };
+        let layout = Layout::of(request.version, request.compressed, &request.body);
+        let wall_ms = self.parts.clock.wall_ms();
+        let mut decoder = RegisterDecoder::new(request.body.clone(), layout, wall_ms);
+        let decoded = loop {
+            match decoder.step(ENTRIES_A_PIECE) {
+                Ok(Step::More) => {}
+                Ok(Step::Done(body)) => break Ok(body),
+                Err(error) => break Err(error),
+            }
+        };
+        self.after_decoding(request, asker, digest, decoded, now);
+    }
+
+    /// Does a piece of what is at the head of the slow queue.
+    pub(super) fn work_slowly(&mut self, now: Tick) {
+        let Some(mut decoding) = self.slow.pop() else {
+            return;
+        };
+        if decoding.decoder.is_none() {
+            let Some(request) = register_request(&decoding.received) else {
+                return self.apply(decoding.received, now);
+            };
+            let asker = asker(&decoding.received);
+            match self.before_decoding(request, asker, now) {
+                Before::Settled => return,
+                Before::Decode { digest } => decoding.digest = digest,
+            }
+            let layout = Layout::of(request.version, request.compressed, &request.body);
+            let body = request.body.clone();
+            decoding.decoder = Some(RegisterDecoder::new(body, layout, decoding.wall_ms));
+        }
+        let Decoding { received, digest, decoder: Some(decoder), .. } = &mut decoding else {
+            return;
+        };
+        let decoded = match decoder.step(ENTRIES_A_PIECE) {
+            Ok(Step::More) => return self.slow.put_back(decoding),
+            Ok(Step::Done(body)) => Ok(body),
+            Err(error) => Err(error),
+        };
+        let (digest, asker) = (*digest, asker(received));
+        if let Some(request) = register_request(received) {
+            self.after_decoding(request, asker, digest, decoded, now);
+        }
+    }
+
+    /// Settles what needs no decoding: a damaged body, and one that says what is known already.
+    fn before_decoding(&mut self, request: &RegisterRequest, asker: Asker, now: Tick) -> Before {
+        if request.body_crc32 != 0 {
+            // Java masks the sign bit away (`UtilAll.crc32`).
+            let crc = crc32fast::hash(&request.body) & 0x7FFF_FFFF;
+            if i64::from(crc) != i64::from(request.body_crc32) {
+                info!(broker = %request.broker, addr = %request.addr, "register: crc32 differs");
+                let reply = Reply::refused(response::SYSTEM_ERROR, "crc32 not match");
+                self.answer(asker, reply.with(vec![]));
+                return Before::Settled;
+            }
+        }
+        let delete_missing = self.parts.durable.settings().delete_topic_with_broker_registration;
+        let digest = digest_of(request, delete_missing, self.digest_seed);
+        let known = self.table.recognise(&request.cluster, &request.broker, &request.addr, digest);
+        let Some(member) = known else {
+            return Before::Decode { digest };
+        };
+        self.liveness.register(member, asker.conn, timeout_ms(request), now);
+        let master = self.table.master_told_to(member);
+        self.answer_registered(asker, master);
+        Before::Settled
+    }
+
+    fn after_decoding(
+        &mut self,
+        request: &RegisterRequest,
+        asker: Asker,
+        digest: u128,
+        decoded: Result<RegisterBody, BodyError>,
+        now: Tick,
+    ) {
+        let body = match decoded {
+            Ok(body) => body,
+            Err(error) => {
+                info!(broker = %request.broker, addr = %request.addr, %error, "register refused");
+                let remark = format!("register broker failed: {error}");
+                return self.answer(asker, Reply::refused(response::SYSTEM_ERROR, remark));
+            }
+        };
+        let known = !self.table.members_at(&request.cluster, &request.addr).is_empty();
+        let outcome = self.table.register(self.registration(request, body, digest));
+        self.check();
+        match outcome {
+            Ok(Registered { member, master, displaced }) => {
+                self.displace(&displaced);
+                self.liveness.register(member, asker.conn, timeout_ms(request), now);
+                if !known {
+                    let RegisterRequest { cluster, broker, addr, id, .. } = request;
+                    info!(%cluster, %broker, %addr, id = id.0, "new broker registered");
+                }
+                self.answer_registered(asker, master);
+            }
+            Err(Refused::SingleTopic) => {
+                debug!(broker = %request.broker, addr = %request.addr, "one topic, not registered");
+                let reply = Reply::refused(response::SYSTEM_ERROR, "register broker failed");
+                self.answer(asker, reply.with(vec![]));
+            }
+            Err(Refused::Stale { displaced }) => {
+                info!(
+                    broker = %request.broker, addr = %request.addr, id = request.id.0,
+                    "register ignored: another address holds the id in a newer state"
+                );
+                self.displace(displaced.as_slice());
+                self.answer_registered(asker, None);
+            }
+        }
+    }
+
+    fn registration(
+        &self,
+        request: &RegisterRequest,
+        body: RegisterBody,
+        digest: u128,
+    ) -> Registration {
+        let settings = self.parts.durable.settings();
+        Registration {
+            cluster: request.cluster.clone(),
+            broker: request.broker.clone(),
+            addr: request.addr.clone(),
+            id: request.id,
+            ha_addr: request.ha_addr.clone(),
+            acting_master: request.acting_master,
+            zone: request.zone.clone(),
+            data_version: body.data_version,
+            topics: body.topics,
+            mappings: body.mappings,
+            filter_servers: body.filter_servers,
+            delete_missing_topics: settings.delete_topic_with_broker_registration,
+            digest,
+        }
+    }
+
+    fn displace(&mut self, members: &[MemberKey]) {
+        for member in members {
+            self.liveness.remove(*member);
+        }
+    }
+
+    fn answer_registered(&mut self, asker: Asker, master: Option<Master>) {
+        let mut ext = Vec::new();
+        if let Some(Master { addr, ha_addr }) = master {
+            ext.extend(ha_addr.map(|ha_addr| ("haServerAddr", ha_addr)));
+            ext.push(("masterAddr", addr.to_string()));
+        }
+        let mut reply = Reply::success().with(ext);
+        if self.parts.durable.settings().return_order_topic_config_to_broker {
+            let (kv, _) = self.parts.durable.shown();
+            reply.body = kv.encoded(ORDER_NAMESPACE).cloned().unwrap_or_default();
+        }
+        self.answer(asker, reply);
+    }
+
+    fn check(&self) {
+        // The full sweep, where it is cheap enough for tests that drive a whole server.
+        #[cfg(debug_assertions)]
+        if self.table.freeze().topic_count() < 256 {
+            self.table.check_invariants();
+        }
+    }
+}
+
+/// What is known of a registration before its body is decoded.
+enum Before {
+    Settled,
+    Decode { digest: u128 },
+}
+
+fn asker(received: &Received) -> Asker {
+    Asker { conn: received.request.conn, reply_to: received.request.reply_to }
+}
+
+fn register_request(received: &Received) -> Option<&RegisterRequest> {
+    match &received.request.op {
+        WriteOp::Register(request) => Some(request),
+        _ => None,
+    }
+}
+
+/// Heartbeat timeout of the registering broker. A negative one, which Java lets expire at once,
+/// counts as none given.
+fn timeout_ms(request: &RegisterRequest) -> u64 {
+    let given = request.heartbeat_timeout_ms.and_then(|ms| u64::try_from(ms).ok());
+    given.unwrap_or(HEARTBEAT_TIMEOUT_MS)
+}
+
+/// Stands for everything that decides what a registration does: two with equal digests do the same
+/// to the same group. 128 bits with a seed of this process, so that nobody can make two of them
+/// meet.
+fn digest_of(request: &RegisterRequest, delete_missing: bool, seed: u64) -> u128 {
+    let mut hash = Xxh3::with_seed(seed);
+    let mut text = |text: Option<&str>| {
+        let length = text.map_or(u64::MAX, |text| text.len() as u64);
+        hash.update(&length.to_le_bytes());
+        hash.update(text.unwrap_or_default().as_bytes());
+    };
+    text(Some(&request.cluster));
+    text(Some(&request.broker));
+    text(Some(&request.addr));
+    text(request.ha_addr.as_deref());
+    text(request.zone.as_deref());
+    hash.update(&request.id.0.to_le_bytes());
+    hash.update(&request.version.to_le_bytes());
+    let acting = request.acting_master.map_or(2, u8::from);
+    hash.update(&[acting, u8::from(request.compressed), u8::from(delete_missing)]);
+    hash.update(&request.body);
+    hash.digest128()
+}

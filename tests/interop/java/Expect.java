@@ -1,0 +1,45 @@
+import java.util.function.Predicate;
+
+/** Assertions, at once or within a deadline. A failure is always a {@link Mismatch}. */
+final class Expect {
+    private static final long POLL_MILLIS = 100;
+
+    private Expect() { }
+
+    /** Something that is asked again and again until it is as wanted. */
+    interface Probe<T> {
+        T ask() throws Exception;
+    }
+
+    static void equal(String what, Object expected, Object got) {
+        if (!expected.equals(got)) throw new Mismatch(what, expected, got);
+    }
+
+    static void that(String what, String expected, boolean holds, Object got) {
+        if (!holds) throw new Mismatch(what, expected, got);
+    }
+
+    /** Asks until the answer equals {@code expected}; returns the seconds that took. */
+    static double equalWithin(double seconds, String what, Object expected, Probe<?> probe)
+            throws Exception {
+        long start = System.nanoTime();
+        within(seconds, what, String.valueOf(expected), probe, expected::equals);
+        return (System.nanoTime() - start) / 1e9;
+    }
+
+    /** Asks until the answer is {@code good}, and returns it; the deadline is a mismatch. */
+    static <T> T within(double seconds, String what, String expected, Probe<T> probe,
+            Predicate<? super T> good) throws Exception {
+        long start = System.nanoTime();
+        for (;;) {
+            // Read before asking: an answer that began in time counts.
+            double passed = (System.nanoTime() - start) / 1e9;
+            T got = probe.ask();
+            if (good.test(got)) return got;
+            if (passed > seconds) {
+                throw new Mismatch(what, expected + " within " + seconds + " s", got);
+            }
+            Thread.sleep(POLL_MILLIS);
+        }
+    }
+}

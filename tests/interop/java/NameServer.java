@@ -1,0 +1,84 @@
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/** A name server: guidepost, the Java NameServer, or one that is already there. */
+final class NameServer {
+    private static final int START_SECONDS = 30;
+    private static final int STOP_SECONDS = 20;
+
+    private final Setup setup;
+    private final String name;
+    private final Path folder;
+    private final int port;
+    private Program program;
+
+    NameServer(Setup setup, String name) {
+        this.setup = setup;
+        this.name = name;
+        this.folder = setup.runFolder.resolve(name);
+        this.port = setup.kind == Setup.Kind.GIVEN ? 0 : setup.freePorts();
+    }
+
+    String address() {
+        return setup.kind == Setup.Kind.GIVEN ? setup.server : "127.0.0.1:" + port;
+    }
+
+    int port() {
+        return Integer.parseInt(address().substring(address().lastIndexOf(':') + 1));
+    }
+
+    /** Starts it on its port and folder, the same ones each time, and waits until it answers. */
+    void start() throws Exception {
+        if (setup.kind == Setup.Kind.GIVEN) return;
+        program = Program.start(name, folder, Setup.environment(folder), command());
+        Expect.within(START_SECONDS, name + " on port " + port, "accepting connections",
+            this::state, "accepting connections"::equals);
+    }
+
+    private String state() {
+        if (!program.alive()) {
+            throw new Mismatch(name + " on port " + port, "accepting connections",
+                "ended with exit code " + program.process.exitValue());
+        }
+        return Setup.accepts(port) ? "accepting connections" : "running, port closed";
+    }
+
+    private List<String> command() throws IOException {
+        Files.createDirectories(folder);
+        Path settings = folder.resolve("namesrv.properties");
+        if (Files.notExists(settings)) {
+            Files.write(settings, List.of(
+                "listenPort=" + port,
+                "bindAddress=127.0.0.1",
+                "kvConfigPath=" + folder.resolve("kvConfig.json")));
+        }
+        List<String> command = new ArrayList<>();
+        if (setup.kind == Setup.Kind.JAVA) {
+            command.addAll(setup.jvm(folder, 256));
+            command.add("org.apache.rocketmq.namesrv.NamesrvStartup");
+        } else {
+            command.add(setup.server);
+        }
+        command.addAll(List.of("-c", settings.toString()));
+        return command;
+    }
+
+    /** Sends TERM and returns the exit code. */
+    int stop() throws InterruptedException {
+        program.terminate();
+        return program.awaitEnd(STOP_SECONDS);
+    }
+
+    /** Ends it as a power failure would: no signal handler runs. */
+    void kill() {
+        program.kill();
+    }
+
+    /** Its program, or null when it is not ours or was not started. */
+    Program program() {
+        return program;
+    }
+}

@@ -1,0 +1,171 @@
+//! Aim: what many peers do at the same moment leaves the tables as if they had done it one after
+//! the other. Method: real sockets and threads, bounded rounds. What depends on luck is repeated,
+//! and right every time.
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use support::conn::Conn;
+use support::frame::{Answer, Request};
+use support::json::parse;
+use support::registration::Registration;
+use support::server::{Server, is_java};
+
+fn route(conn: &mut Conn, topic: &str) -> Answer {
+    conn.ask(Request::new(105).ext("topic", topic))
+}
+
+fn cluster_info(conn: &mut Conn) -> Value {
+    let answer = conn.ask(Request::new(106));
+    assert_eq!(answer.code(), 0, "{}", answer.text());
+    parse(&answer.body).expect("cluster info").0
+}
+
+/// Repeats a look until it is satisfied; false if it never was.
+fn comes_true(within: Duration, mut look: impl FnMut() -> bool) -> bool {
+    let deadline = Instant::now() + within;
+    while !look() {
+        if Instant::now() > deadline {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(5)); // the wait between two looks
+    }
+    true
+}
+
+/// Case 3 (b). On the Java server a removal that is queued already undoes the new registration.
+#[test]
+fn a_broker_that_moves_to_a_new_connection_is_never_lost() {
+    if is_java() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let broker = Registration::new("mover", "10.21.1.1:10911", 0, "mover", &["move-1", "move-2"]);
+    let (mut query, mut first) = (server.connect(), server.connect());
+    assert_eq!(first.ask(broker.request()).code(), 0);
+    let mut old = Some(first);
+    for round in 0..300 {
+        let mut new = server.connect();
+        let opaque = if round % 2 == 0 {
+            drop(old.take());
+            new.send(broker.request())
+        } else {
+            let opaque = new.send(broker.request());
+            old.take().into_iter().for_each(Conn::reset);
+            opaque
+        };
+        assert_eq!(new.answer_to(opaque).code(), 0);
+        let answer = route(&mut query, "move-1");
+        assert_eq!(answer.code(), 0, "round {round}: {}", answer.text());
+        old = Some(new);
+    }
+    // A last close that is dealt with behind all the others.
+    let mark = Registration::new("mark", "10.21.1.2:10911", 0, "mark", &["mark-1", "mark-2"]);
+    let mut marked = server.connect();
+    assert_eq!(marked.ask(mark.request()).code(), 0);
+    drop(marked);
+    let gone = || route(&mut query, "mark-1").code() == 17;
+    assert!(comes_true(Duration::from_secs(5), gone), "the mark goes");
+    assert_eq!(route(&mut query, "move-1").code(), 0, "the broker is still there");
+}
+
+/// Case 24. The Java server encodes its live tables, which fails now and then.
+#[test]
+fn cluster_info_is_of_one_moment_while_brokers_come_and_go() {
+    if is_java() {
+        return;
+    }
+    let server = Server::start(&[]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|writer| {
+                let (server, topics) = (&server, ["churn-1", "churn-2"]);
+                scope.spawn(move || {
+                    let mut conn = server.connect();
+                    for round in 0..200 {
+                        let name = format!("churn-{writer}-{}", round % 20);
+                        let addr = format!("10.21.2.{writer}:{}", 1 + round % 20);
+                        let broker = Registration::new(&name, &addr, 0, "churn", &topics);
+                        assert_eq!(conn.ask(broker.request()).code(), 0);
+                        let gone = Request::new(104).ext("brokerName", &name);
+                        let gone = gone.ext("brokerAddr", &addr).ext("clusterName", "churn");
+                        assert_eq!(conn.ask(gone.ext("brokerId", 0)).code(), 0);
+                    }
+                })
+            })
+            .collect();
+        for _ in 0..2 {
+            scope.spawn(|| {
+                let mut conn = server.connect();
+                while !stop.load(Relaxed) {
+                    check_one_moment(&cluster_info(&mut conn));
+                    let system = conn.ask(Request::new(304));
+                    assert_eq!(system.code(), 0, "{}", system.text());
+                    let route = route(&mut conn, "churn-1");
+                    assert!(matches!(route.code(), 0 | 17), "{}", route.text());
+                }
+            });
+        }
+        let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        stop.store(true, Relaxed);
+        for end in ends {
+            end.expect("every registration was answered right");
+        }
+    });
+}
+
+/// Every name in the table of clusters has its broker.
+fn check_one_moment(info: &Value) {
+    for (cluster, names) in info["clusterAddrTable"].as_object().expect("a table") {
+        for name in names.as_array().expect("a list").iter().filter_map(Value::as_str) {
+            let known = info["brokerAddrTable"].get(name).is_some();
+            assert!(known, "`{name}` of `{cluster}` has no entry: {info}");
+        }
+    }
+}
+
+/// Case 23: a storm of resets must not hide the ones that count.
+#[test]
+fn brokers_that_are_reset_among_many_clients_are_all_gone() {
+    let server = Server::start(&[]);
+    let mut query = server.connect();
+    let mut conns: Vec<Conn> = (0..600).map(|_| server.connect()).collect();
+    for (number, conn) in conns.iter_mut().enumerate().step_by(30) {
+        let (name, addr) = (format!("storm-{number}"), format!("10.21.3.1:{}", 1 + number));
+        let broker = Registration::new(&name, &addr, 0, "storm", &["storm-1", "storm-2"]);
+        assert_eq!(conn.ask(broker.request()).code(), 0);
+    }
+    let answer = parse(&route(&mut query, "storm-1").body).expect("a route").0;
+    assert_eq!(answer["brokerDatas"].as_array().map(Vec::len), Some(20));
+    for conn in conns {
+        conn.reset();
+    }
+    let gone = || cluster_info(&mut query)["clusterAddrTable"].get("storm").is_none();
+    assert!(comes_true(Duration::from_secs(3), gone), "all brokers of the storm are gone");
+    assert_eq!(route(&mut query, "storm-1").code(), 17);
+}
+
+/// Case 18, the small form: everything expires at once, and readers do not notice.
+#[test]
+fn many_brokers_expire_at_once() {
+    let server = Server::start(&[]);
+    let (mut query, mut brokers) = (server.connect(), server.connect());
+    let topics: Vec<String> = (0..50).map(|topic| format!("mass-{topic}")).collect();
+    let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+    for number in 0..100 {
+        let (name, addr) = (format!("mass-{number}"), format!("10.21.4.1:{}", 1 + number));
+        let broker = Registration::new(&name, &addr, 0, "mass", &topics);
+        let broker = Registration { timeout: Some("3000".to_owned()), ..broker };
+        assert_eq!(brokers.ask(broker.request()).code(), 0);
+    }
+    let answer = parse(&route(&mut query, "mass-0").body).expect("a route").0;
+    assert_eq!(answer["brokerDatas"].as_array().map(Vec::len), Some(100));
+    // Expiry and, on the Java server, one scan.
+    let gone = || route(&mut query, "mass-0").code() == 17;
+    assert!(comes_true(Duration::from_secs(12), gone), "all routes are gone");
+    assert!(cluster_info(&mut query)["clusterAddrTable"].get("mass").is_none());
+}

@@ -1,0 +1,344 @@
+//! Aim: what a person or a script sees of the program from outside: output, exit status, how it
+//! starts and stops. Method: runs the built program, each time with an environment and a home of
+//! its own, on loopback.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use tempfile::TempDir;
+
+/// The program with a fresh home; nothing else of this process's environment.
+fn program(home: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_guidepost"));
+    command.args(args).env_clear().env("HOME", home).env("TZ", "UTC").stdin(Stdio::null());
+    command
+}
+
+fn home() -> TempDir {
+    tempfile::tempdir().expect("a directory for temporary files")
+}
+
+/// Runs it to its end, which must come without a signal.
+fn run(args: &[&str]) -> Output {
+    program(home().path(), args).output().expect("the program starts")
+}
+
+/// Runs it with a settings file; returns that file's path beside.
+fn run_with(settings: &str, args: &[&str]) -> (Output, String) {
+    let home = home();
+    let path = home.path().join("namesrv.conf");
+    fs::write(&path, settings).unwrap();
+    let path = path.to_str().unwrap();
+    let args: Vec<&str> = ["-c", path].iter().chain(args).copied().collect();
+    (program(home.path(), &args).output().expect("the program starts"), path.to_owned())
+}
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn err(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+#[track_caller]
+fn ends(output: &Output, status: i32) {
+    assert_eq!(output.status.code(), Some(status), "out: {}\nerr: {}", out(output), err(output));
+}
+
+#[test]
+fn help_names_flags_environment_and_exit_statuses() {
+    let output = run(&["-h"]);
+    ends(&output, 0);
+    for wanted in ["-c, --configFile", "--listen-port", "ROCKETMQ_SERIALIZE_TYPE", "  78  "] {
+        assert!(out(&output).contains(wanted), "{wanted}: {}", out(&output));
+    }
+    assert_eq!(run(&["--help"]).status.code(), Some(0));
+}
+
+#[test]
+fn version_is_one_line() {
+    for flag in ["--version", "-V"] {
+        let output = run(&[flag]);
+        ends(&output, 0);
+        assert_eq!(out(&output), concat!("guidepost ", env!("CARGO_PKG_VERSION"), "\n"));
+    }
+}
+
+#[test]
+fn settings_are_printed_as_lines_without_a_home() {
+    let output = Command::new(env!("CARGO_BIN_EXE_guidepost")).arg("-p").env_clear().output();
+    let output = output.unwrap();
+    ends(&output, 0);
+    assert!(out(&output).lines().all(|line| line.contains('=')), "{}", out(&output));
+    assert!(out(&output).contains("\nlistenPort=9876\n"), "{}", out(&output));
+    let (output, path) = run_with("listenPort=21201\nkey=value\n", &["-p", "--shards", "3"]);
+    ends(&output, 0);
+    for wanted in ["listenPort=21201", "key=value", "shards=3", &format!("configStorePath={path}")]
+    {
+        assert!(out(&output).lines().any(|line| line == wanted), "{wanted}: {}", out(&output));
+    }
+}
+
+#[test]
+fn an_unknown_option_ends_with_a_message_and_the_usage() {
+    for args in [&["-z"][..], &["--no-such"], &["-c"]] {
+        let output = run(args);
+        ends(&output, 2);
+        assert!(err(&output).contains(args[0]), "{}", err(&output));
+        assert!(err(&output).contains("Usage: guidepost"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_missing_settings_file_is_named() {
+    let output = run(&["-c", "/no/such/namesrv.conf"]);
+    ends(&output, 78);
+    assert!(err(&output).contains("settings file /no/such/namesrv.conf: No such file"));
+    let directory = run(&["-c", "/"]);
+    ends(&directory, 78);
+}
+
+#[test]
+fn a_settings_file_that_may_not_be_read_is_a_matter_of_permission() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let home = home();
+    let path = home.path().join("secret.conf");
+    fs::write(&path, "").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
+    if fs::read(&path).is_ok() {
+        eprintln!("not tested: this user may read everything");
+        return;
+    }
+    let output = program(home.path(), &["-c", path.to_str().unwrap()]).output().unwrap();
+    ends(&output, 77);
+}
+
+#[test]
+fn a_malformed_escape_is_named_by_file_and_line() {
+    let (output, path) = run_with("listenPort=21202\n\nkvConfigPath=C:\\users\n", &[]);
+    ends(&output, 78);
+    let wanted = format!("{path}:3: malformed escape");
+    assert!(err(&output).contains(&wanted), "{}", err(&output));
+}
+
+#[test]
+fn all_wrong_values_are_named_by_file_and_line() {
+    let settings = "listenPort=abc\n# fine\nenableTopicList=ja\n";
+    let (output, path) = run_with(settings, &["--shards=-1"]);
+    ends(&output, 78);
+    for wanted in [
+        format!("{path}:1: listenPort=abc is not a number (0..65535)\n"),
+        format!("{path}:3: enableTopicList=ja is neither true nor false\n"),
+        "command line: shards=-1 is out of range (0..1024)\n".to_owned(),
+    ] {
+        assert!(err(&output).contains(&wanted), "{wanted}: {}", err(&output));
+    }
+}
+
+#[test]
+fn what_does_not_exist_here_is_refused() {
+    for (key, cure) in [
+        ("clusterTest", "remove this line"),
+        ("enableControllerInNamesrv", "run the controller on its own"),
+    ] {
+        let (output, path) = run_with(&format!("{key}=true\n"), &[]);
+        ends(&output, 78);
+        let wanted = format!("{path}:1: {key}=true is not supported");
+        assert!(err(&output).contains(&wanted) && err(&output).contains(cure), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_serialize_type_that_is_none_is_refused() {
+    let home = home();
+    let mut command = program(home.path(), &[]);
+    let output = command.env("ROCKETMQ_SERIALIZE_TYPE", "PROTOBUF").output().unwrap();
+    ends(&output, 78);
+    let wanted = "ROCKETMQ_SERIALIZE_TYPE=PROTOBUF is neither JSON nor ROCKETMQ";
+    assert!(err(&output).contains(wanted), "{}", err(&output));
+}
+
+#[test]
+fn a_log_directory_that_cannot_be_made_is_named() {
+    let home = home();
+    let file = home.path().join("file");
+    fs::write(&file, "").unwrap();
+    let dir = file.join("logs");
+    let output = program(home.path(), &["--log-dir", dir.to_str().unwrap()]).output().unwrap();
+    assert!(matches!(output.status.code(), Some(77 | 78)), "{}", err(&output));
+    assert!(err(&output).contains("file/logs/namesrv.log"), "{}", err(&output));
+}
+
+#[test]
+fn an_address_in_use_is_named_with_the_cure() {
+    let owner = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = owner.local_addr().unwrap();
+    let settings = format!("bindAddress=127.0.0.1\nlistenPort={}\n", address.port());
+    let (output, _) = run_with(&settings, &[]);
+    ends(&output, 69);
+    let wanted = format!("address {address} is in use: stop the other server or set listenPort");
+    assert!(err(&output).contains(&wanted), "{}", err(&output));
+}
+
+#[test]
+fn an_address_of_another_host_is_named_with_the_cure() {
+    let output = run(&["--bind-address", "192.0.2.1", "--listen-port", "0"]);
+    ends(&output, 69);
+    assert!(err(&output).contains("192.0.2.1:0 is not an address of this host: set bindAddress"));
+}
+
+/// A server that listens. Killed when dropped, if it still runs.
+struct Server {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    /// The boot line.
+    banner: String,
+    /// Lines before it.
+    before: Vec<String>,
+}
+
+impl Server {
+    /// Waits for the boot line.
+    fn start(command: &mut Command) -> Server {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let stdout = BufReader::new(child.stdout.take().expect("piped"));
+        let (banner, before) = (String::new(), Vec::new());
+        let mut server = Server { child, stdout, banner, before };
+        loop {
+            let mut line = String::new();
+            let read = server.stdout.read_line(&mut line).unwrap();
+            assert_ne!(read, 0, "no boot line: {:?}, {:?}", server.before, server.child.wait());
+            if line.contains("boot success") {
+                server.banner = line;
+                return server;
+            }
+            server.before.push(line);
+        }
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+
+    /// Sends `signal`; the exit status that follows, and what was still printed.
+    fn stop(mut self, signal: Signal) -> (Option<i32>, String) {
+        kill_process(self.pid(), signal).unwrap();
+        let status = self.child.wait().unwrap();
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        (status.code(), rest)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_boot_line_has_serialize_type_and_the_address_that_listens() {
+    for (value, kind) in [("", "JSON"), ("ROCKETMQ", "ROCKETMQ")] {
+        let home = home();
+        let mut command = program(home.path(), &["--bind-address=127.0.0.1", "--listen-port=0"]);
+        let server = Server::start(command.env("ROCKETMQ_SERIALIZE_TYPE", value));
+        let words = format!("The Name Server boot success. serializeType={kind}, address ");
+        let address = server.banner.strip_prefix(&words).expect(&server.banner).trim_end();
+        TcpStream::connect(address).expect(address);
+        assert_eq!(server.stop(Signal::TERM).0, Some(0));
+    }
+}
+
+#[test]
+fn term_and_int_end_well() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let home = home();
+        let args = ["--bind-address=127.0.0.1", "--listen-port=0"];
+        let server = Server::start(&mut program(home.path(), &args));
+        assert_eq!(server.stop(signal).0, Some(0), "{signal:?}");
+    }
+}
+
+#[test]
+fn a_second_server_on_the_same_port_is_refused() {
+    let home = home();
+    let args = ["--bind-address=127.0.0.1", "--listen-port=0"];
+    let server = Server::start(&mut program(home.path(), &args));
+    let (_, port) = server.banner.trim_end().rsplit_once(':').unwrap();
+    let output = program(home.path(), &[args[0], "--listen-port", port]).output().unwrap();
+    ends(&output, 69);
+    assert!(err(&output).contains(&format!("127.0.0.1:{port} is in use")), "{}", err(&output));
+    assert_eq!(server.stop(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn logs_go_to_the_directory_and_the_boot_line_to_both() {
+    let home = home();
+    let conf = home.path().join("namesrv.conf");
+    fs::write(&conf, "bindAddress=127.0.0.1\nlistenPort=0\nbrokerName=a\nlistenport=1\n").unwrap();
+    let logs = home.path().join("deep/logs");
+    let args = ["-c", conf.to_str().unwrap(), "--log-dir", logs.to_str().unwrap()];
+    let server = Server::start(&mut program(home.path(), &args));
+    assert_eq!(server.before, [""; 0]);
+    let banner = server.banner.clone();
+    assert_eq!(server.stop(Signal::TERM), (Some(0), String::new()));
+    let log = fs::read_to_string(logs.join("namesrv.log")).unwrap();
+    assert!(log.contains(&format!(" - {banner}")), "{log}");
+    for wanted in ["brokerName (line 3)", ":4: listenport has no effect; did you mean listenPort?"]
+    {
+        let line =
+            log.lines().find(|line| line.contains(wanted)).unwrap_or_else(|| panic!("{log}"));
+        assert_eq!(&line[4..5], "-", "{line}");
+        assert_eq!(&line[19..30], " WARN main ", "{line}");
+    }
+}
+
+#[test]
+fn lines_on_standard_output_are_plain_and_the_boot_line_comes_once() {
+    let home = home();
+    let args = ["--bind-address=127.0.0.1", "--listen-port=0", "--max-connections=100000", "stray"];
+    let server = Server::start(&mut program(home.path(), &args));
+    let mut lines = server.before.concat() + &server.banner;
+    let (status, rest) = server.stop(Signal::TERM);
+    lines.push_str(&rest);
+    assert_eq!(status, Some(0));
+    assert!(lines.contains(" WARN main - command line: stray belongs to no option"), "{lines}");
+    assert!(!lines.contains('\u{1b}'), "{lines:?}");
+    assert_eq!(lines.matches("boot success").count(), 1, "{lines}");
+}
+
+#[test]
+fn the_open_files_limit_is_raised_as_far_as_allowed() {
+    let hard = getrlimit(Resource::Nofile).maximum;
+    let home = home();
+    let args = ["--bind-address=127.0.0.1", "--listen-port=0"];
+    let binary = env!("CARGO_BIN_EXE_guidepost");
+    let script = format!("ulimit -S -n 64; exec {binary} {}", args.join(" "));
+    let mut command = Command::new("/bin/sh");
+    command.args(["-c", &script]).env_clear().env("HOME", home.path());
+    let server = Server::start(&mut command);
+    let same = Rlimit { current: hard, maximum: hard };
+    let before = prlimit(Some(server.pid()), Resource::Nofile, same).unwrap();
+    assert_eq!((before.current, before.maximum), (hard, hard));
+    assert_eq!(server.stop(Signal::TERM).0, Some(0));
+}
+
+#[test]
+fn limits_too_low_to_start_are_named_with_the_cure() {
+    for (ulimit, cure) in [("-n 20", "LimitNOFILE=1048576"), ("-l 64", "ulimit -l 512")] {
+        let home = home();
+        let binary = env!("CARGO_BIN_EXE_guidepost");
+        let script = format!("ulimit {ulimit}; exec {binary} --listen-port 0");
+        let mut command = Command::new("/bin/sh");
+        let output = command.args(["-c", &script]).env_clear().env("HOME", home.path()).output();
+        let output = output.unwrap();
+        ends(&output, 71);
+        assert!(err(&output).contains(cure), "{}", err(&output));
+    }
+}
