@@ -86,15 +86,26 @@ impl Doorbell {
     }
 
     /// As [`wait`](Doorbell::wait), but wakes after `at_most` in any case.
+    ///
+    /// Always lets the executor run, even for no time at all: it must clear away the poll that a
+    /// timed sleep leaves behind.
     pub async fn wait_for(&self, at_most: Duration) {
         let Some(_awake) = self.fall_asleep() else { return };
         let mut rung = pin!(self.readable());
         let mut timer = Timer::new(at_most);
+        let (mut first, mut over) = (true, false);
         poll_fn(|cx| {
-            if rung.as_mut().poll(cx).is_ready() {
+            over = over
+                || rung.as_mut().poll(cx).is_ready()
+                || Pin::new(&mut timer).poll(cx).is_ready();
+            if over && !first {
                 return Poll::Ready(());
             }
-            Pin::new(&mut timer).poll(cx).map(|_| ())
+            first = false;
+            if over {
+                cx.waker().wake_by_ref();
+            }
+            Poll::Pending
         })
         .await;
         self.drain();
