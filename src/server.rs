@@ -65,7 +65,7 @@ pub fn run(config: Config) -> Result<(), Fatal> {
         info!("{key}={value}");
     }
     logging::banner(config.settings.header_kind, address);
-    info!(%address, shards = plan.shards.len(), "The Name Server boot success");
+    info!(%address, shards = plan.shards.len(), "serving");
     running.serve(&happened)
 }
 

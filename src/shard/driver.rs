@@ -68,8 +68,8 @@ pub(super) struct Driver<S> {
     counters: Arc<CachePadded<ShardCounters>>,
     clock: Clock,
     now: Tick,
-    /// Time that the process has run: stands still while it is suspended, so that its end finds nobody idle who has
-    /// sent something meanwhile. Silence is measured by it.
+    /// Time that the process has run: stands still while it is suspended, so that its end finds
+    /// nobody idle who has sent something meanwhile. Silence is measured by it.
     running: Tick,
     drain_ms: u64,
     proxy_sources: Vec<Network>,

@@ -1,5 +1,5 @@
-//! A shard over real sockets, with a service that echoes. A frame whose header is `L` is answered by a writer that the
-//! test plays.
+//! A shard over real sockets, with a service that echoes. A frame whose header is `L` is answered
+//! by a writer that the test plays.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};

@@ -189,7 +189,8 @@ impl Writer {
                 let departure = Departure { broker: broker.clone(), addr: addr.clone() };
                 if let Some(member) = self.table.unregister(&departure) {
                     self.liveness.remove(member);
-                    info!(%cluster, %broker, %addr, "unregisterBroker, remove from brokerLiveTable OK");
+                    let what = "unregisterBroker, remove from brokerLiveTable OK";
+                    info!(%cluster, %broker, %addr, "{what}");
                 }
                 self.answer(asker, Reply::success());
             }

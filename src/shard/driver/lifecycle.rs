@@ -246,7 +246,8 @@ impl<S: Service> Driver<S> {
         }
     }
 
-    /// The tick at which the running time will have come to `second`, if nothing suspends the process.
+    /// The tick at which the running time will have come to `second`, if nothing suspends the
+    /// process.
     fn by_running(&self, second: u32) -> Tick {
         self.now.after_ms(Tick(u64::from(second) * 1000).since_ms(self.running))
     }
