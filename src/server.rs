@@ -23,6 +23,7 @@ use crate::handler::Desk;
 use crate::ids::ShardId;
 use crate::kv::KvTable;
 use crate::metrics::{self, ShardCounters};
+use crate::notify::{NoticeCounters, Notifier};
 use crate::publish::{Publisher, Reader, View};
 use crate::ring::Doorbell;
 use crate::shard::mail::{self, Mail, PostBox};
@@ -106,6 +107,7 @@ struct Running {
     stop_writer: Arc<AtomicBool>,
     writer_bell: Doorbell,
     counters: Vec<Arc<CachePadded<ShardCounters>>>,
+    notices: Arc<NoticeCounters>,
     reader: Reader,
 }
 
@@ -125,6 +127,9 @@ impl Running {
         let (senders, lanes) = lane::lanes(count, Arc::clone(&ring_writer));
         // Started here, where nothing is pinned yet.
         let store = StoreThread::start(ring_writer).map_err(internal("start the store thread"))?;
+        let notifier = Notifier::start(config.settings.header_kind, clock)
+            .map_err(internal("start the thread for notices"))?;
+        let notices = notifier.counters();
         let posts: Result<Vec<(PostBox, Mail)>, io::Error> =
             (0..count).map(|_| mail::post()).collect();
         let (posts, mails): (Vec<PostBox>, Vec<Mail>) =
@@ -145,6 +150,7 @@ impl Running {
             bell: writer_bell.clone(),
             publisher,
             durable: Durable::new(kv, settings, files),
+            notifier,
             clock,
             stop: Arc::clone(&stop_writer),
         });
@@ -178,7 +184,16 @@ impl Running {
         let writer = run_writer(writer, plan.writer, ended("writer", events))
             .map_err(internal("start the writer"))?;
         let reader = readers.reader();
-        Ok(Running { shards, writer, stop_shards, stop_writer, writer_bell, counters, reader })
+        Ok(Running {
+            shards,
+            writer,
+            stop_shards,
+            stop_writer,
+            writer_bell,
+            counters,
+            notices,
+            reader,
+        })
     }
 
     /// Waits for signals, printing now and then, and for the end.
@@ -202,6 +217,9 @@ impl Running {
     fn print(&mut self) {
         let sum = metrics::snapshot(&self.counters);
         info!("counters since the start: {sum:?}");
+        let NoticeCounters { sent, failed, dropped } = &*self.notices;
+        let (sent, failed, dropped) = (sent.get(), failed.get(), dropped.get());
+        info!(sent, failed, dropped, "notices to brokers since the start");
         self.reader.with(|view| {
             let (topics, groups) = (view.routes.topic_count(), view.routes.group_count());
             info!(topics, groups, generation = view.generation.0, "tables");

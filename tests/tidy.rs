@@ -27,7 +27,7 @@ const STD_ONLY: [&str; 4] = ["limits", "ids", "clock", "model"];
 /// May name every module.
 const EVERYTHING: [&str; 1] = ["server"];
 /// Who may name whom. The longest row that fits a file counts; its own module is always open to it.
-const MAY_NAME: [(&str, &[&str]); 23] = [
+const MAY_NAME: [(&str, &[&str]); 24] = [
     ("wire", &["limits", "ids", "model"]),
     ("route", &["limits", "ids", "model"]),
     ("route::fragment", &["limits", "ids", "model", "wire::json", "wire::body"]),
@@ -42,6 +42,7 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
     ("ring", &["limits", "ids"]),
     ("shard", &SHARD),
     ("store", &["limits"]),
+    ("notify", &["wire", "limits", "ids", "model", "clock", "metrics"]),
     ("config", &["limits", "wire::HeaderKind"]),
     ("metrics", &["ids"]),
     ("logging", &["config", "ring"]),
@@ -52,7 +53,7 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
     ("clock", &[]),
     ("model", &["ids"]),
 ];
-const WRITER: [&str; 14] = [
+const WRITER: [&str; 15] = [
     "route",
     "liveness",
     "kv",
@@ -65,6 +66,7 @@ const WRITER: [&str; 14] = [
     "wire::body",
     "wire::code",
     "store",
+    "notify",
     "ring::doorbell",
     "shard::mail",
 ];
