@@ -45,6 +45,12 @@
 //! **2026-11-29, log rotation of our own.** `tracing-appender` cannot keep the name `namesrv.log`,
 //! which scripts look for.
 //!
+//! **2026-11-29, notices (905) leave on one thread of their own** with non-blocking sockets, 64
+//! brokers at a time and 3 s each, over a connection that is closed after sending. The writer never
+//! waits, a dead broker delays nobody, and no stale connection swallows a notice. What is lost
+//! costs latency only, since brokers poll (901). Fleets with more than 64 dead brokers at once, or
+//! TLS towards brokers, would change this.
+//!
 //! **2026-11-29, no `unsafe` outside [`crate::ring`],** enforced by a lint and by `tests/tidy.rs`.
 //!
 //! # Libraries
@@ -64,6 +70,7 @@
 //! | `io-uring` | The sockets' ring |
 //! | `itoa`, `memchr` | Formatting numbers, finding bytes |
 //! | `libc`, `rustix`, `socket2` | System calls: in the ring, for limits, for listeners |
+//! | `mio` | Connections to brokers for notices, without unsafe code |
 //! | `roaring` | Sets of topic numbers, under two bytes an element |
 //! | `signal-hook` | Signals |
 //! | `smallvec` | Short lists without allocation: header fields, members |

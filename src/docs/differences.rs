@@ -33,6 +33,10 @@
 //!   stands still while the process does.
 //! * Parts of a static topic stay when the topic or its broker is gone. **Here:** they go with it.
 //!
+//! * Notices (905) of a removal go by the `brokerId` of the request, one for each broker removed.
+//!   **Here:** by the id that the table holds; one for each group when several members go together,
+//!   naming the previous smallest as gone.
+//!
 //! # Settings and KV
 //!
 //! * Anybody may change settings (code 318). **Here:** code 16 unless `allowRemoteConfigUpdate`;

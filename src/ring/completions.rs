@@ -83,7 +83,9 @@ impl Ring {
         let slot = key.and_then(|key| self.slots.get_mut(key));
         let (Some(key), Some(slot)) = (key, slot) else {
             debug_assert!(false, "a slot is freed after its last completion");
-            filled.map(|filled| self.buffers.give_back(filled));
+            if let Some(filled) = filled {
+                self.buffers.give_back(filled);
+            }
             return None;
         };
         let last = !cqueue::more(flags);
@@ -91,7 +93,9 @@ impl Ring {
             slot.receive = Receive::Idle;
         }
         if slot.closing {
-            filled.map(|filled| self.buffers.give_back(filled));
+            if let Some(filled) = filled {
+                self.buffers.give_back(filled);
+            }
             self.close_if_quiet(key);
             return None;
         }
@@ -103,7 +107,9 @@ impl Ring {
                 Some(Event::Received(key, filled))
             }
             (result, filled) => {
-                filled.map(|filled| self.buffers.give_back(filled));
+                if let Some(filled) = filled {
+                    self.buffers.give_back(filled);
+                }
                 self.receive_ended(key, result)
             }
         }

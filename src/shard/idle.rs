@@ -223,7 +223,7 @@ mod tests {
             while open.iter().any(|open| *open) && now < 50 + idle_s * 20 {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let slot = (state >> 8) as usize % 64;
-                if open[slot] && state % 3 == 0 && now < 50 + idle_s * 4 {
+                if open[slot] && state.is_multiple_of(3) && now < 50 + idle_s * 4 {
                     active[slot] = now;
                 }
                 now += 1 + (state >> 20) % (idle_s / 8 + 1);
