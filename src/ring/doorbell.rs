@@ -23,6 +23,8 @@ const ASLEEP: u8 = 2;
 
 /// How long a sleeper dozes instead when the process has no file descriptor left to sleep on.
 const DOZE: Duration = Duration::from_millis(5);
+/// Shortest sleep with a time, see [`Doorbell::wait_for`].
+const NAP_MIN: Duration = Duration::from_millis(1);
 
 /// A wake-up for the one task that owns it.
 ///
@@ -87,25 +89,18 @@ impl Doorbell {
 
     /// As [`wait`](Doorbell::wait), but wakes after `at_most` in any case.
     ///
-    /// Always lets the executor run, even for no time at all: it must clear away the poll that a
-    /// timed sleep leaves behind.
+    /// No sleep is shorter than a millisecond: one that ends by its time leaves a cancelled poll to
+    /// the executor, which clears it away only when it parks. A loop of sleeps that never do would
+    /// pile them up until glommio's 16-bit count of wakers overflows, which is a panic.
     pub async fn wait_for(&self, at_most: Duration) {
         let Some(_awake) = self.fall_asleep() else { return };
         let mut rung = pin!(self.readable());
-        let mut timer = Timer::new(at_most);
-        let (mut first, mut over) = (true, false);
+        let mut timer = Timer::new(at_most.max(NAP_MIN));
         poll_fn(|cx| {
-            over = over
-                || rung.as_mut().poll(cx).is_ready()
-                || Pin::new(&mut timer).poll(cx).is_ready();
-            if over && !first {
+            if rung.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
-            first = false;
-            if over {
-                cx.waker().wake_by_ref();
-            }
-            Poll::Pending
+            Pin::new(&mut timer).poll(cx).map(|_| ())
         })
         .await;
         self.drain();
