@@ -59,8 +59,8 @@ impl Ring {
                     self.accept();
                     None
                 }
-                // One burst was accepted before any of it could be refused. Those closes stand before
-                // the next accept in the queue, so it finds room: no need to pause.
+                // One burst was accepted before any of it could be refused. Those closes stand
+                // before the next accept in the queue, so it finds room: no need to pause.
                 libc::EMFILE | libc::ENFILE if self.refused => {
                     self.accept();
                     None
