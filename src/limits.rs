@@ -51,9 +51,6 @@ pub const SHARED_FRAME_BYTES_MIN: usize = 4096;
 pub const LARGE_FRAME_BYTES: usize = 64 << 10;
 /// Most connections of one shard, whatever the open-files limit allows; slot numbers have 24 bits.
 pub const CONNECTIONS_PER_SHARD_MAX: u32 = 1 << 22;
-/// File descriptors kept for everything but connections: rings, listeners, logs, files, the admin
-/// port.
-pub const FILES_RESERVED: u64 = 160;
 /// Connections that a listener's queue holds until they are accepted; the kernel cuts it to
 /// `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 4096;
@@ -127,7 +124,6 @@ const _: () = assert!(KV_BYTES_MAX + HEADER_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(HEADER_BYTES_MAX < KV_BYTES_MAX);
 const _: () = assert!(RUNNING_STEP_MS_MAX < HEARTBEAT_TIMEOUT_MS);
 const _: () = assert!((FRAME_BYTES_MAX as u64) < STORE_FILE_BYTES_MAX);
-const _: () = assert!((NOTICE_TARGETS_MAX as u64) < FILES_RESERVED);
 const _: () = assert!(RECEIVE_BUFFERS.is_power_of_two());
 const _: () = assert!(CONNECTIONS_PER_SHARD_MAX <= 1 << 24);
 const _: () = assert!(SHARED_FRAME_BYTES_MIN <= LARGE_FRAME_BYTES);

@@ -163,7 +163,7 @@ impl Running {
         for (index, (((listener, lane), mail), counters)) in ends.enumerate() {
             let options = shared.options(index, listener, Arc::clone(counters))?;
             let name = format!("shard-{index}");
-            let serving = shared.serving(&name, lane);
+            let serving = shared.serving(&name, lane, Arc::clone(counters));
             let shard = Shard::with_service(options, serving, mail, stop_shards.signal());
             let handle = shard::run_on_core(shard, plan.shards[index]);
             shards.push((name, handle.map_err(internal("start a shard"))?));
@@ -296,10 +296,16 @@ impl Shared<'_> {
         })
     }
 
-    fn serving(&self, name: &str, lane: LaneSender) -> Serving {
+    fn serving(
+        &self,
+        name: &str,
+        lane: LaneSender,
+        counters: Arc<CachePadded<ShardCounters>>,
+    ) -> Serving {
+        let header_kind = self.config.settings.header_kind;
         Serving {
             reader: self.readers.reader(),
-            desk: Desk::new(lane, self.config.settings.header_kind, self.clock),
+            desk: Desk::new(lane, header_kind, counters, self.clock),
             _end: ended(name, self.events),
         }
     }
