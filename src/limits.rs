@@ -20,10 +20,14 @@ pub const JSON_DEPTH_MAX: usize = 64;
 pub const INFLATED_BYTES_MAX: usize = 256 << 20;
 /// Largest single entry (a topic, a mapping, a list) of a compressed registration.
 pub const INFLATED_ENTRY_BYTES_MAX: usize = 1 << 20;
-/// one can hold, too.
+/// Most topics, and most mappings, of one compressed registration: more than an uncompressed one
+/// can hold, too.
 pub const REGISTERED_ENTRIES_MAX: usize = 1 << 20;
 /// Most filter servers of one broker (they were given up in 4.x; lists are short or empty).
 pub const FILTER_SERVERS_MAX: usize = 1024;
+/// Largest body of the codes that speak of one topic or one data version (217, 322); it is read in
+/// one go.
+pub const SMALL_BODY_BYTES_MAX: usize = 1 << 20;
 /// Most write requests that one shard may have with the writer at a time; one more is answered
 /// "busy".
 pub const LANE_REQUESTS_MAX: usize = 4096;

@@ -1,7 +1,7 @@
 //! Where this server answers differently from the Java NameServer 5.5.0, and why.
 //!
-//! Everything else is meant to be equal, byte by byte where clients parse text. Each line has a
-//! test: `tests/scenarios/*.scn` mark them with `ours:` and `java:`.
+//! Everything else is meant to be equal, byte by byte where clients parse text. Where a difference
+//! can be tried over the wire, `tests/scenarios/*.scn` mark it with `ours:` and `java:`.
 //!
 //! # Registration
 //!
@@ -20,6 +20,10 @@
 //!   entry goes.
 //! * Code 217 for a known topic stores the queues in front of the first unknown broker. **Here:**
 //!   all or nothing.
+//!
+//! * A negative `heartbeatTimeoutMillis` expires at once. **Here:** it counts as not given.
+//! * A broker may store parts of static topics in another group's name. **Here:** only in its own.
+//! * Bodies of codes 217 and 322 may be as large as a frame. **Here:** at most 1 MiB.
 //!
 //! # Leaving
 //!
@@ -53,6 +57,9 @@
 //! * `ROCKETMQ_HOME` is needed. **Here:** it may be missing.
 //! * Exit status 255 for most failures, 143 after SIGTERM. **Here:** distinct ones, see `guidepost
 //!   --help`; 0 after SIGTERM.
+//!
+//! * A graceful stop answers newer clients with code 1500 (go away) for a while. **Here:** a stop
+//!   takes no more requests, sends what is owed, and closes.
 //!
 //! # The wire
 //!

@@ -125,17 +125,23 @@ impl Desk {
 
     /// Hands an operation to the writer. A full lane answers "busy" at once, and nothing has been
     /// done.
-    pub(super) fn submit(&mut self, conn: ConnKey, mut reply: Reply<'_>, op: WriteOp) -> Dispatch {
+    pub(super) fn submit(&mut self, conn: ConnKey, reply: Reply<'_>, op: WriteOp) -> Dispatch {
         let reply_to = reply.address();
+        // Closed connections go first, or a full lane would never let them in.
+        if self.flush_closed() {
+            return self.busy(reply);
+        }
         match self.lane.try_send(WriteRequest { conn, reply_to, op }) {
             Ok(()) if reply_to.is_some() => Dispatch::Owed,
             Ok(()) => Dispatch::Sent,
-            Err(_) => {
-                self.counters.writer_busy.add(1);
-                let remark = "[OVERLOAD]system busy, start flow control for a while";
-                reply.fail(response::SYSTEM_BUSY, remark);
-                Dispatch::Done
-            }
+            Err(_) => self.busy(reply),
         }
+    }
+
+    fn busy(&self, mut reply: Reply<'_>) -> Dispatch {
+        self.counters.writer_busy.add(1);
+        let remark = "[OVERLOAD]system busy, start flow control for a while";
+        reply.fail(response::SYSTEM_BUSY, remark);
+        Dispatch::Done
     }
 }
