@@ -182,12 +182,12 @@ mod tests {
     #[test]
     fn connections_are_what_the_open_files_leave() {
         assert_eq!(connections(None, 1, Some(5)), Ok(5));
-        assert_eq!(connections(Some(20_000), 1, None), Ok(20_000 - 48));
+        assert_eq!(connections(Some(20_000), 1, None), Ok(20_000 - 48 - 64));
         assert_eq!(connections(Some(20_000), 1, Some(100)), Ok(100));
-        assert_eq!(connections(Some(64), 1, None), Ok(16));
+        assert_eq!(connections(Some(64), 1, None), Ok(8));
         let fatal = connections(Some(63), 1, None).unwrap_err();
         assert!(fatal.message.contains("need 64") && fatal.message.contains("LimitNOFILE"));
-        assert!(connections(Some(256), 64, None).unwrap_err().message.contains("805"));
+        assert!(connections(Some(256), 64, None).unwrap_err().message.contains("837"));
     }
 
     #[test]

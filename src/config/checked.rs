@@ -23,7 +23,7 @@ pub struct Config {
     pub kv_config_path: PathBuf,
     /// `configStorePath`, or the settings file.
     pub config_store_path: PathBuf,
-    /// `shards`; 0 leaves the number to the machine, see [`Config::shard_count`].
+    /// `shards`; 0 is one for each core but the writer's.
     pub shards: usize,
     /// `maxConnections`; `None` leaves the number to the open-files limit.
     pub max_connections: Option<usize>,
@@ -85,16 +85,6 @@ impl Config {
             items: values.items(),
             warnings: values.warnings,
         })
-    }
-
-    /// How many shards to run on a machine with `cores`: as told, else all but one, which the
-    /// writer has.
-    #[must_use]
-    pub fn shard_count(&self, cores: usize) -> usize {
-        match self.shards {
-            0 => cores.saturating_sub(1).max(1),
-            shards => shards,
-        }
     }
 
     /// All settings by name, with their values as they are in effect. Secrets are hidden.
@@ -207,7 +197,9 @@ impl Values {
 
     /// A checked number of an option whose range begins at 0 or above.
     fn number(&self, key: &str) -> usize {
-        self.text(key).parse().expect("checked against its range")
+        // As it was checked: `-0` is in range and no `usize`.
+        let number: i64 = self.text(key).parse().expect("checked against its range");
+        usize::try_from(number).expect("no range of these begins below 0")
     }
 
     fn flag(&self, key: &str) -> bool {

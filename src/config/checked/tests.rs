@@ -202,10 +202,10 @@ fn messages_stay_short_and_on_one_line() {
 }
 
 #[test]
-fn shards_are_all_cores_but_one_unless_told() {
-    let auto = config(&[]);
-    assert_eq!([1, 2, 16].map(|cores| auto.shard_count(cores)), [1, 1, 15]);
-    assert_eq!(config(&[("shards", "3")]).shard_count(2), 3);
+fn the_number_of_shards_is_left_open_unless_told() {
+    assert_eq!(config(&[]).shards, 0);
+    assert_eq!(config(&[("shards", "3")]).shards, 3);
+    assert_eq!(config(&[("shards", "-0")]).shards, 0);
 }
 
 #[test]
