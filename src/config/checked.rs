@@ -9,7 +9,9 @@ use super::options::{Effect, Group, Kind, OPTIONS, Opt, find, find_similar, pars
 use super::raw::{ENV_SERIALIZE_TYPE, Given, Origin, Raw};
 use super::settings::{Property, Settings, is_secret};
 use super::shown::{plain, shown};
+use super::tls::{self, TlsSource};
 use crate::fatal::{Exit, Fatal};
+use crate::tls::options::Options as TlsOptions;
 use crate::wire::HeaderKind;
 
 /// What the server starts with.
@@ -37,6 +39,10 @@ pub struct Config {
     pub go_away_ms: Option<u64>,
     /// `proxyProtocolFrom`: who may send a PROXY header; empty is anybody.
     pub proxy_protocol_from: Vec<Network>,
+    /// `tls.*`.
+    pub tls: TlsOptions,
+    /// Where they are read again.
+    pub tls_source: TlsSource,
     /// `logDir`: `None` logs to standard output.
     pub log_dir: Option<PathBuf>,
     /// `logLevel`.
@@ -84,6 +90,8 @@ impl Config {
             receive_buffer_bytes: some("serverSocketRcvBufSize"),
             go_away_ms: graceful.then(|| seconds("shutdownWaitTimeSeconds").unwrap_or_default()),
             proxy_protocol_from: values.networks("proxyProtocolFrom"),
+            tls: tls::options(&|key| values.text(key)),
+            tls_source: TlsSource::new(&raw),
             log_dir: Some(values.text("logDir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
             log_level: values.text("logLevel").parse().expect("one of the words of its option"),
             settings,
@@ -184,9 +192,6 @@ impl Values {
             errors.push(format!("{origin}{key}=true {}", absence(option.key)));
             return;
         }
-        if option.group == Group::Tls {
-            self.warnings.push(format!("{origin}{key} has no effect: this server has no TLS"));
-        }
         if matches!(origin, Origin::File(..)) {
             self.in_file.insert(option.key, value.to_owned());
         }
@@ -275,6 +280,7 @@ impl Values {
         let options = OPTIONS.iter().filter(|option| {
             matches!(option.group, Group::Java | Group::Own)
                 || self.in_file.contains_key(option.key)
+                || self.text(option.key) != option.default
         });
         let known = options.map(|option| {
             let hide = option.group != Group::Java && is_secret(option.key, self.text(option.key));
