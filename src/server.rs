@@ -30,6 +30,7 @@ use crate::shard::shutdown::StopSwitch;
 use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
 use crate::store::StoreThread;
+use crate::tls::{self, Tls};
 use crate::writer::lane;
 use crate::writer::{Durable, DurableFiles, Writer, WriterParts};
 use crate::{logging, preflight, ring};
@@ -55,12 +56,13 @@ pub fn run(config: Config) -> Result<(), Fatal> {
     let plan = topology::plan(wanted);
     let ready = preflight::check(&config, plan.shards.len(), ring::probe)?;
     let kv = kv_file::load(&config.kv_config_path)?;
+    let (tls, _watcher) = secure(&config)?;
     let listeners = accept::bind(ready.address, plan.shards.len())
         .map_err(|error| preflight::explain_bind(ready.address, &error))?;
     let address = listeners[0].local_addr().map_err(internal("read the listening address"))?;
     let (events, happened) = unbounded();
     forward_signals(events.clone())?;
-    let running = Running::start(&config, ready.max_connections, &plan, kv, listeners, &events)?;
+    let running = Running::start(&config, ready.max_connections, &plan, kv, listeners, tls, &events)?;
     for (key, value) in config.items() {
         info!("{key}={value}");
     }
@@ -96,6 +98,17 @@ fn forward_signals(events: Sender<Event>) -> Result<(), Fatal> {
     thread.map(drop).map_err(internal("start the signal thread"))
 }
 
+/// TLS as configured, and who replaces its files while the server runs.
+fn secure(config: &Config) -> Result<(Tls, tls::Watcher), Fatal> {
+    let tls = Tls::load(&config.tls).map_err(|why| {
+        let cure = "correct that, or set tls.server.mode=disabled to serve without TLS";
+        Fatal::new(Exit::Config, format!("TLS cannot be served: {why}; {cure}"))
+    })?;
+    let source = config.tls_source.clone();
+    let watcher = tls::watch(tls.clone(), &config.tls, move || source.read());
+    Ok((tls, watcher.map_err(internal("start the TLS watcher"))?))
+}
+
 type WriterThread = JoinHandle<io::Result<()>>;
 
 /// A server that serves.
@@ -116,6 +129,7 @@ impl Running {
         plan: &CorePlan,
         kv: KvTable,
         listeners: Vec<std::net::TcpListener>,
+        tls: Tls,
         events: &Sender<Event>,
     ) -> Result<Running, Fatal> {
         let clock = Clock::start();
@@ -162,6 +176,7 @@ impl Running {
                 idle_s: config.idle_timeout_ms.map_or(0, seconds),
                 drain_ms: config.go_away_ms.unwrap_or(DRAIN_MS),
                 proxy_sources: config.proxy_protocol_from.clone(),
+                tls: tls.clone(),
                 counters: Arc::clone(&counters[index]),
                 clock,
             };

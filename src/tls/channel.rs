@@ -1,6 +1,9 @@
 //! One TLS connection, sans-IO: ciphertext in, plaintext out, and back. Owns no socket and knows no
 //! time.
 //!
+//! What is not understood yet is handed to rustls again at every call, unchanged and from its first
+//! byte: it remembers places in it. A shorter buffer would be a panic that a peer can cause.
+//!
 //! At rest it holds no buffer: what has come and is not a whole record yet, and what waits to be
 //! sent, is all there ever is.
 
@@ -11,7 +14,7 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncryptError, InsufficientSizeError, UnbufferedStatus,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError, UnbufferedStatus,
 };
 
 use crate::limits::{TLS_HANDSHAKE_OUTPUT_BYTES_MAX, TLS_PENDING_BYTES_MAX};
@@ -87,7 +90,7 @@ impl Channel {
         let mut progress = Progress::default();
         let result = self.understand(&mut pending, &mut taken, plain, &mut progress);
         if let Err(error) = result {
-            self.alert();
+            self.alert(&mut pending[taken..]);
             return Err(error);
         }
         if taken < pending.len() {
@@ -109,8 +112,11 @@ impl Channel {
         progress: &mut Progress,
     ) -> Result<(), ChannelError> {
         loop {
-            let UnbufferedStatus { discard, state } =
+            let UnbufferedStatus { discard, state, .. } =
                 self.tls.process_tls_records(&mut bytes[*taken..]);
+            if state.is_err() {
+                *taken += discard;
+            }
             let rest = match state? {
                 ConnectionState::ReadTraffic(mut traffic) => {
                     let mut behind = 0;
@@ -122,12 +128,7 @@ impl Channel {
                     Some(behind)
                 }
                 ConnectionState::EncodeTlsData(mut message) => {
-                    append(&mut self.output, RECORD_EXTRA_BYTES, |room| {
-                        message.encode(room).map_err(|error| match error {
-                            EncodeError::InsufficientSize(size) => Some(size),
-                            EncodeError::AlreadyEncoded => None,
-                        })
-                    })?;
+                    encode(&mut self.output, &mut message)?;
                     if !self.established && self.output.len() > TLS_HANDSHAKE_OUTPUT_BYTES_MAX {
                         return Err(ChannelError("the peer does not read".to_owned()));
                     }
@@ -160,22 +161,15 @@ impl Channel {
         }
     }
 
-    /// Puts the alert for an error into the output; nothing else is sent after it.
-    fn alert(&mut self) {
-        while let UnbufferedStatus { state: Ok(ConnectionState::EncodeTlsData(mut message)), .. } =
-            self.tls.process_tls_records(&mut [])
-        {
-            let encoded = append(&mut self.output, RECORD_EXTRA_BYTES, |room| {
-                message.encode(room).map_err(|error| match error {
-                    EncodeError::InsufficientSize(size) => Some(size),
-                    EncodeError::AlreadyEncoded => None,
-                })
-            });
-            if encoded.is_err() {
-                break;
-            }
-        }
+    /// Puts the alert for an error into the output; nothing else is sent after it. `rest` is what
+    /// was not understood: rustls remembers places in it.
+    fn alert(&mut self, rest: &mut [u8]) {
         self.closed = true;
+        let state = self.tls.process_tls_records(rest).state;
+        if let Ok(ConnectionState::EncodeTlsData(mut message)) = state {
+            // Without it, the peer sees the connection end, which is all it needs.
+            let _ = encode(&mut self.output, &mut message);
+        }
     }
 
     /// Encrypts an answer into the output.
@@ -189,16 +183,12 @@ impl Channel {
         }
         let records = plain.len().div_ceil(RECORD_PLAIN_BYTES) + 1;
         let room = plain.len() + records * RECORD_EXTRA_BYTES;
-        let state = self.tls.process_tls_records(&mut []).state?;
+        // With what is pending, because rustls remembers places in it.
+        let state = self.tls.process_tls_records(&mut self.pending).state?;
         let ConnectionState::WriteTraffic(mut traffic) = state else {
             return Err(ChannelError("nothing can be sent in this state".to_owned()));
         };
-        append(&mut self.output, room, |room| {
-            traffic.encrypt(plain, room).map_err(|error| match error {
-                EncryptError::InsufficientSize(size) => Some(size),
-                EncryptError::EncryptExhausted => None,
-            })
-        })
+        append(&mut self.output, room, |room| too_small(traffic.encrypt(plain, room)))
     }
 
     /// Tells the peer that nothing more will come.
@@ -206,14 +196,11 @@ impl Channel {
         if !self.established || mem::replace(&mut self.closed, true) {
             return;
         }
-        let status = self.tls.process_tls_records(&mut []);
-        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = status.state {
+        let state = self.tls.process_tls_records(&mut self.pending).state;
+        if let Ok(ConnectionState::WriteTraffic(mut traffic)) = state {
             // Without it, the peer sees the connection end, which is all it needs.
             let _ = append(&mut self.output, RECORD_EXTRA_BYTES, |room| {
-                traffic.queue_close_notify(room).map_err(|error| match error {
-                    EncryptError::InsufficientSize(size) => Some(size),
-                    EncryptError::EncryptExhausted => None,
-                })
+                too_small(traffic.queue_close_notify(room))
             });
         }
     }
@@ -270,6 +257,25 @@ impl fmt::Debug for Channel {
             .field("closed", &self.closed)
             .finish_non_exhaustive()
     }
+}
+
+fn encode<Data>(
+    output: &mut Vec<u8>,
+    message: &mut EncodeTlsData<'_, Data>,
+) -> Result<(), ChannelError> {
+    append(output, RECORD_EXTRA_BYTES, |room| {
+        message.encode(room).map_err(|error| match error {
+            EncodeError::InsufficientSize(size) => Some(size),
+            EncodeError::AlreadyEncoded => None,
+        })
+    })
+}
+
+fn too_small(result: Result<usize, EncryptError>) -> Result<usize, Option<InsufficientSizeError>> {
+    result.map_err(|error| match error {
+        EncryptError::InsufficientSize(size) => Some(size),
+        EncryptError::EncryptExhausted => None,
+    })
 }
 
 /// Lets `write` append to `output`, giving it `room` bytes first, and what it asks for if that is
