@@ -62,7 +62,8 @@ pub fn run(config: Config) -> Result<(), Fatal> {
     let address = listeners[0].local_addr().map_err(internal("read the listening address"))?;
     let (events, happened) = unbounded();
     forward_signals(events.clone())?;
-    let running = Running::start(&config, ready.max_connections, &plan, kv, listeners, tls, &events)?;
+    let running =
+        Running::start(&config, ready.max_connections, &plan, kv, listeners, tls, &events)?;
     for (key, value) in config.items() {
         info!("{key}={value}");
     }

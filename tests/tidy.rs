@@ -27,7 +27,7 @@ const STD_ONLY: [&str; 4] = ["limits", "ids", "clock", "model"];
 /// May name every module.
 const EVERYTHING: [&str; 1] = ["server"];
 /// Who may name whom. The longest row that fits a file counts; its own module is always open to it.
-const MAY_NAME: [(&str, &[&str]); 23] = [
+const MAY_NAME: [(&str, &[&str]); 24] = [
     ("wire", &["limits", "ids", "model"]),
     ("route", &["limits", "ids", "model"]),
     ("route::fragment", &["limits", "ids", "model", "wire::json", "wire::body"]),
@@ -42,7 +42,8 @@ const MAY_NAME: [(&str, &[&str]); 23] = [
     ("ring", &["limits", "ids"]),
     ("shard", &SHARD),
     ("store", &["limits"]),
-    ("config", &["limits", "wire::HeaderKind"]),
+    ("tls", &["limits"]),
+    ("config", &["limits", "wire::HeaderKind", "tls::options"]),
     ("metrics", &["ids"]),
     ("logging", &["config", "ring"]),
     ("preflight", &["config", "ring"]),
@@ -80,8 +81,9 @@ const HANDLER: [&str; 10] = [
     "clock",
     "metrics",
 ];
-const SHARD: [&str; 10] = [
+const SHARD: [&str; 11] = [
     "wire",
+    "tls",
     "handler",
     "publish",
     "writer::request",

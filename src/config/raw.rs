@@ -39,7 +39,9 @@ impl fmt::Display for Origin {
     /// What stands before a value in a message about it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::File(path, line) | Origin::TlsFile(path, line) => write!(f, "{}:{line}: ", path.display()),
+            Origin::File(path, line) | Origin::TlsFile(path, line) => {
+                write!(f, "{}:{line}: ", path.display())
+            }
             Origin::Flag(_) => f.write_str("command line: "),
             Origin::Env(_) => f.write_str("environment: "),
         }

@@ -21,7 +21,6 @@ use super::idle::IdleWheel;
 use super::mail::Mail;
 use super::service::Service;
 use super::shutdown::{Stage, StopSignal};
-use secure::Secure;
 use crate::clock::{Clock, Tick};
 use crate::config::network::Network;
 use crate::ids::{ConnKey, ShardId};
@@ -30,6 +29,7 @@ use crate::metrics::ShardCounters;
 use crate::ring::{Event, Filled, Key, Ring, RingOptions, Turn};
 use crate::tls::{Channel, Progress};
 use crate::writer::request::ToShard;
+use secure::Secure;
 
 /// Events between two submissions: what has been answered should not wait long for the rest.
 const EVENTS_PER_TURN: usize = 512;

@@ -14,7 +14,8 @@ use std::sync::Arc;
 use rustls::ServerConfig;
 use rustls::server::UnbufferedServerConnection;
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError, UnbufferedStatus,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, InsufficientSizeError,
+    UnbufferedStatus,
 };
 
 use crate::limits::{TLS_HANDSHAKE_OUTPUT_BYTES_MAX, TLS_PENDING_BYTES_MAX};
@@ -83,7 +84,11 @@ impl Channel {
     ///
     /// # Errors
     /// The connection must be closed; what came before has been appended.
-    pub fn received(&mut self, bytes: &[u8], plain: &mut Vec<u8>) -> Result<Progress, ChannelError> {
+    pub fn received(
+        &mut self,
+        bytes: &[u8],
+        plain: &mut Vec<u8>,
+    ) -> Result<Progress, ChannelError> {
         let mut pending = mem::take(&mut self.pending);
         pending.extend_from_slice(bytes);
         let mut taken = 0;

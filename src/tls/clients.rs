@@ -11,7 +11,9 @@
 use std::sync::Arc;
 
 use rustls::client::danger::HandshakeSignatureValid;
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key,
+};
 use rustls::pki_types::{
     CertificateDer, SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer, UnixTime,
 };
@@ -156,8 +158,7 @@ impl Trusted {
         let issuers = self.issuers.iter().map(Certificate::tbs_certificate);
         for issuer in issuers.filter(|issuer| issuer.subject() == content.issuer()) {
             let key = issuer.subject_public_key_info();
-            let mut fitting =
-                algorithms.iter().filter(|each| is(named, &each.signature_alg_id()));
+            let mut fitting = algorithms.iter().filter(|each| is(named, &each.signature_alg_id()));
             if fitting.any(|algorithm| signed(*algorithm, key, &message, signature)) {
                 return Ok(ClientCertVerified::assertion());
             }

@@ -93,7 +93,8 @@ mod tests {
     fn public(file: &[u8], password: &str) -> Result<Vec<u8>, String> {
         let secret = Secret(password.to_owned());
         let key = read(file, Some(&secret).filter(|secret| !secret.0.is_empty()))?;
-        let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(|e| e.to_string())?;
+        let key =
+            rustls::crypto::ring::sign::any_supported_type(&key).map_err(|e| e.to_string())?;
         Ok(key.public_key().unwrap().as_ref().to_vec())
     }
 
@@ -118,8 +119,7 @@ mod tests {
         ] {
             assert_eq!(public(file, "changeit"), public(EC, ""), "{name}");
         }
-        for (name, file) in
-            [file!("rsa-pkcs1"), file!("rsa-pkcs1-aes256"), file!("rsa-pkcs1-des3")]
+        for (name, file) in [file!("rsa-pkcs1"), file!("rsa-pkcs1-aes256"), file!("rsa-pkcs1-des3")]
         {
             assert_eq!(public(file, "changeit"), public(RSA, ""), "{name}");
         }

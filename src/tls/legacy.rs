@@ -5,10 +5,10 @@
 //! Both are weak. They are read, because the files exist; the file's permissions are what protects
 //! it.
 
-use cipher::block_padding::Pkcs7;
-use cipher::{BlockModeDecrypt as _, KeyInit as _, KeyIvInit as _, StreamCipher as _};
 use aes::{Aes128, Aes192, Aes256};
 use cbc::Decryptor;
+use cipher::block_padding::Pkcs7;
+use cipher::{BlockModeDecrypt as _, KeyInit as _, KeyIvInit as _, StreamCipher as _};
 use des::TdesEde3;
 use md5::{Digest as _, Md5};
 use pkcs8::der::asn1::{AnyRef, OctetStringRef};
@@ -99,7 +99,8 @@ fn derive(purpose: u8, password: &str, salt: &[u8], rounds: u32, bytes: usize) -
         for chunk in input.chunks_mut(SHA1_BLOCK_BYTES) {
             let mut carry = 1;
             for (digit, add) in chunk.iter_mut().zip(&add).rev() {
-                [carry, *digit] = (u16::from(*digit) + u16::from(*add) + u16::from(carry)).to_be_bytes();
+                [carry, *digit] =
+                    (u16::from(*digit) + u16::from(*add) + u16::from(carry)).to_be_bytes();
             }
         }
     }

@@ -90,9 +90,9 @@ impl Material {
         let key = key::read(&files.key, options.key_password.as_ref())
             .map_err(|e| named("tls.server.keyPath", key_path) + &e)?;
         let trusted = match (&files.trust, trust_path(options)) {
-            (Some(file), Some(path)) => Some(
-                certificates(file).map_err(|e| named("tls.server.trustCertPath", path) + &e)?,
-            ),
+            (Some(file), Some(path)) => {
+                Some(certificates(file).map_err(|e| named("tls.server.trustCertPath", path) + &e)?)
+            }
             _ => None,
         };
         let origin = format!("from {} and {}", chain_path.display(), key_path.display());
@@ -190,9 +190,11 @@ fn build(options: &Options, parts: Parts) -> Result<Material, String> {
     let policy = Policy::new(options)?;
     let leaf = parts.chain.first().map(|der| Certificate::from_der(der));
     let Some(Ok(leaf)) = leaf else { return Err("there is no certificate".to_owned()) };
-    let key = any_supported_type(&parts.key)
-        .map_err(|_| "the private key is of no kind that is supported (RSA from 2048 bits on, \
-             EC P-256 and P-384, Ed25519), or is malformed".to_owned())?;
+    let key = any_supported_type(&parts.key).map_err(|_| {
+        "the private key is of no kind that is supported (RSA from 2048 bits on, \
+             EC P-256 and P-384, Ed25519), or is malformed"
+            .to_owned()
+    })?;
     let public = key.public_key().map(|key| key.as_ref().to_vec());
     if public != leaf.tbs_certificate().subject_public_key_info().to_der().ok() {
         return Err(format!("key and certificate do not belong together ({})", parts.origin));
@@ -278,8 +280,9 @@ fn certificates(file: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let mut found = Vec::new();
     for section in pem::sections(file)? {
         if matches!(section.label, "CERTIFICATE" | "X509 CERTIFICATE") {
-            Certificate::from_der(&section.content)
-                .map_err(|e| format!("has a malformed certificate, number {}: {e}", found.len() + 1))?;
+            Certificate::from_der(&section.content).map_err(|e| {
+                format!("has a malformed certificate, number {}: {e}", found.len() + 1)
+            })?;
             found.push(CertificateDer::from(section.content.to_vec()));
         }
     }

@@ -39,23 +39,28 @@ pub(super) fn sections(text: &[u8]) -> Result<Vec<Section<'_>>, String> {
         let mut encoded = Zeroizing::new(String::new());
         loop {
             let Some((number, line)) = lines.next() else {
-                return Err(format!("is cut off: the section that begins in line {begin} does \
-                     not end"));
+                return Err(format!(
+                    "is cut off: the section that begins in line {begin} does \
+                     not end"
+                ));
             };
             if end(line) {
                 break;
             }
             if line.starts_with("-----") {
-                return Err(format!("has an unexpected line {number} in the section that begins \
-                     in line {begin}"));
+                return Err(format!(
+                    "has an unexpected line {number} in the section that begins \
+                     in line {begin}"
+                ));
             }
             match line.split_once(": ") {
                 Some(header) => headers.push(header),
                 None => encoded.push_str(line),
             }
         }
-        let content = Base64::decode_vec(&encoded)
-            .map_err(|_| format!("has no valid Base64 in the section that begins in line {begin}"))?;
+        let content = Base64::decode_vec(&encoded).map_err(|_| {
+            format!("has no valid Base64 in the section that begins in line {begin}")
+        })?;
         sections.push(Section { label, headers, content: Zeroizing::new(content) });
     }
     Ok(sections)

@@ -259,7 +259,8 @@ fn no_change_of_any_byte_and_no_cut_is_a_panic() {
     let config = server_config();
     let mut state = 0x5eed_u64;
     let mut random = move |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).unwrap() % below
     };
     for round in 0..600 {

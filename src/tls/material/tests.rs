@@ -62,8 +62,7 @@ fn refused(options: &Options) -> String {
 #[test]
 fn what_is_loaded_is_told_with_its_end_and_without_its_secrets() {
     let shop = Shop::new();
-    let options =
-        Options { key_password: Some(Secret("changeit".to_owned())), ..shop.options() };
+    let options = Options { key_password: Some(Secret("changeit".to_owned())), ..shop.options() };
     let material = Material::load(&options).unwrap();
     let text = material.to_string();
     for wanted in ["CN=server", "12:34", "2036-12-31", "cert.pem", "no certificate asked for"] {
@@ -80,11 +79,8 @@ fn missing_settings_are_named() {
     let shop = Shop::new();
     let text = refused(&Options { key_path: None, ..shop.options() });
     assert!(text.starts_with("tls.server.keyPath is not set"), "{text}");
-    let trust = Options {
-        client_auth: ClientAuth::Require,
-        verify_clients: true,
-        ..shop.options()
-    };
+    let trust =
+        Options { client_auth: ClientAuth::Require, verify_clients: true, ..shop.options() };
     assert!(refused(&trust).contains("needs tls.server.trustCertPath"));
     let test = Options { test_mode: true, client_auth: ClientAuth::Require, ..Options::default() };
     assert!(refused(&test).contains("tls.test.mode.enable=false"));
