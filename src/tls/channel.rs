@@ -37,7 +37,16 @@ impl fmt::Display for ChannelError {
 
 impl From<rustls::Error> for ChannelError {
     fn from(error: rustls::Error) -> ChannelError {
-        ChannelError(error.to_string())
+        use rustls::PeerIncompatible::{
+            SignatureAlgorithmsExtensionRequired, Tls12NotOffered, Tls12NotOfferedOrEnabled,
+        };
+        match error {
+            // The extension came with 1.2: rustls misses it before it looks at the version.
+            rustls::Error::PeerIncompatible(
+                SignatureAlgorithmsExtensionRequired | Tls12NotOffered | Tls12NotOfferedOrEnabled,
+            ) => ChannelError("the peer offers no version that is served (1.1 or older?)".into()),
+            error => ChannelError(error.to_string()),
+        }
     }
 }
 
