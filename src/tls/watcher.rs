@@ -18,6 +18,9 @@ use super::material::{Files, Material, Stamp};
 use super::options::{Mode, Options};
 use crate::limits::{TLS_RETRY_LOOKS, TLS_WATCH_MS};
 
+/// Looks between two tries of the same files.
+const LOOKS_A_TRY: u32 = 10;
+
 /// Ends the thread when it is dropped.
 #[derive(Debug)]
 pub struct Watcher {
@@ -67,6 +70,8 @@ struct Watch<F> {
     served: Option<Stamp>,
     /// Other content found by the last look.
     seen: Option<Stamp>,
+    /// Content that has been tried, and refused.
+    refused: Option<Stamp>,
     /// What was last complained of, and how many looks ago.
     complaint: Option<(String, u32)>,
 }
@@ -74,7 +79,7 @@ struct Watch<F> {
 impl<F: Fn() -> Result<Options, String>> Watch<F> {
     fn new(tls: Tls, options: F) -> Watch<F> {
         let served = tls.material().map(|material| material.stamp());
-        Watch { tls, options, served, seen: None, complaint: None }
+        Watch { tls, options, served, seen: None, refused: None, complaint: None }
     }
 
     fn look(&mut self) {
@@ -87,6 +92,7 @@ impl<F: Fn() -> Result<Options, String>> Watch<F> {
                 info!("TLS files have changed; new connections get: {material}");
                 material.warn();
                 self.served = Some(material.stamp());
+                self.refused = None;
                 self.tls.replace(material);
                 self.complaint = None;
             }
@@ -101,17 +107,23 @@ impl<F: Fn() -> Result<Options, String>> Watch<F> {
         let files = Files::read(&options)?;
         let stamp = files.stamp();
         if Some(stamp) == self.served {
+            self.refused = None;
             if self.complaint.take().is_some() {
                 info!("TLS files are again those that are served");
             }
             return Ok(None);
         }
         self.seen = Some(stamp);
-        // Trying costs a key derivation if the key has a password, so not at every look.
-        let refused = self.complaint.as_ref().is_some_and(|(_, l)| l % 10 != 0);
-        if before != Some(stamp) || refused {
+        if before != Some(stamp) {
             return Ok(None);
         }
+        // The settings may have been what was wrong, so the same files are tried again. But that
+        // costs a key derivation if the key has a password, so not at every look.
+        let looks = self.complaint.as_ref().map_or(0, |(_, looks)| *looks);
+        if self.refused == Some(stamp) && !looks.is_multiple_of(LOOKS_A_TRY) {
+            return Ok(None);
+        }
+        self.refused = Some(stamp);
         Material::of_files(&options, &files).map(Some)
     }
 

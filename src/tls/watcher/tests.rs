@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rcgen::{CertificateParams, KeyPair};
 
 use super::*;
+use crate::tls::options::Secret;
 
 fn pair(serial: u64, key: &KeyPair) -> String {
     let mut params = CertificateParams::new(["localhost".to_owned()]).unwrap();
@@ -69,9 +70,8 @@ fn half_of_a_pair_is_never_served_and_the_other_half_makes_it_whole() {
     assert!(watch.complaint.as_ref().unwrap().0.contains("do not belong together"));
     fs::write(folder.path().join("key.pem"), key.serialize_pem()).unwrap();
     watch.look();
-    for _ in 0..10 {
-        watch.look();
-    }
+    assert_eq!(serial(&watch), "01");
+    watch.look();
     assert_eq!(serial(&watch), "02");
     assert!(watch.complaint.is_none());
 }
@@ -86,6 +86,52 @@ fn a_renewed_certificate_for_the_same_key_is_served() {
     watch.look();
     watch.look();
     assert_eq!(serial(&watch), "07");
+}
+
+#[test]
+fn a_new_password_is_tried_with_the_same_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let watch = watch_first(folder.path());
+    let password = Arc::new(std::sync::Mutex::new("wrong".to_owned()));
+    let (now, options) = (Arc::clone(&password), options(folder.path()));
+    let options = move || {
+        let key_password = Some(Secret(now.lock().unwrap().clone()));
+        Ok(Options { key_password, ..options.clone() })
+    };
+    let mut watch = Watch::new(watch.tls.clone(), options);
+    let key = include_str!("../../../tests/tls/keys/ec-pbes2-aes256.pem");
+    fs::write(folder.path().join("key.pem"), key).unwrap();
+    let plain = include_str!("../../../tests/tls/keys/ec-pkcs8.pem");
+    let plain = KeyPair::from_pem(plain).unwrap();
+    fs::write(folder.path().join("cert.pem"), pair(9, &plain)).unwrap();
+    watch.look();
+    watch.look();
+    assert!(watch.complaint.as_ref().unwrap().0.contains("tls.server.keyPassword"));
+    *password.lock().unwrap() = "changeit".to_owned();
+    for _ in 0..LOOKS_A_TRY {
+        assert_eq!(serial(&watch), "01");
+        watch.look();
+    }
+    assert_eq!(serial(&watch), "09");
+}
+
+/// Case 31: each reload of a Java server leaked memory.
+#[test]
+fn two_hundred_replacements_keep_one_material() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut watch = watch_first(folder.path());
+    let mut before = Arc::downgrade(&watch.tls.material().unwrap());
+    let mut config = Arc::downgrade(&watch.tls.config().unwrap());
+    for number in 2..202 {
+        let key = KeyPair::generate().unwrap();
+        write(folder.path(), &pair(number, &key), &key);
+        watch.look();
+        watch.look();
+        assert!(before.upgrade().is_none() && config.upgrade().is_none(), "at {number}");
+        before = Arc::downgrade(&watch.tls.material().unwrap());
+        config = Arc::downgrade(&watch.tls.config().unwrap());
+    }
+    assert_eq!(serial(&watch), "00:C9");
 }
 
 #[test]
