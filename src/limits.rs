@@ -85,6 +85,16 @@ pub const KV_NAMESPACES_MAX: usize = 1 << 14;
 pub const STORE_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Most saves that may be under way; one more is refused.
 pub const STORE_SAVES_MAX: usize = 16;
+/// Most notices to brokers that may wait to be sent; further ones are dropped rather than waited
+/// for.
+pub const NOTICES_MAX: usize = 4096;
+/// Most brokers that notices are being sent to at a time; each takes a connection.
+pub const NOTICE_TARGETS_MAX: usize = 64;
+/// Most bytes of notices that wait for one broker to be reached.
+pub const NOTICE_BYTES_MAX: usize = 64 << 10;
+/// Time to reach one broker and to send it what there is, in milliseconds (Java: connect timeout of
+/// the name server's client).
+pub const NOTICE_TIMEOUT_MS: u64 = 3_000;
 /// Most shards; their number is a `u16`.
 pub const SHARDS_MAX: u16 = 1024;
 /// Most connections that can be asked for, all shards together.
@@ -133,6 +143,7 @@ const _: () = assert!(KV_BYTES_MAX + HEADER_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(HEADER_BYTES_MAX < KV_BYTES_MAX);
 const _: () = assert!(RUNNING_STEP_MS_MAX < HEARTBEAT_TIMEOUT_MS);
 const _: () = assert!((FRAME_BYTES_MAX as u64) < STORE_FILE_BYTES_MAX);
+const _: () = assert!((NOTICE_TARGETS_MAX as u64) < FILES_RESERVED);
 const _: () = assert!(RECEIVE_BUFFERS.is_power_of_two());
 const _: () = assert!(CONNECTIONS_PER_SHARD_MAX <= 1 << 24);
 const _: () = assert!(SHARED_FRAME_BYTES_MIN <= LARGE_FRAME_BYTES);

@@ -6,7 +6,6 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use socket2::{Domain, Protocol, Socket, Type};
 use tracing::{info, warn};
 
 use crate::config::Config;
@@ -51,7 +50,6 @@ pub fn check<E: Display>(
     check_memlock(raise(Resource::Memlock))?;
     probe_ring().map_err(|unavailable| Fatal::new(Exit::Os, unavailable.to_string()))?;
     let address = resolve(&config.bind_address, config.listen_port)?;
-    try_bind(address).map_err(|error| explain_bind(address, &error))?;
     Ok(Ready { address, max_connections })
 }
 
@@ -162,21 +160,8 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fatal> {
     })
 }
 
-/// Binds and lets go. Shards share their port (`SO_REUSEPORT`), which would let a second server
-/// take half of the connections of a first one in silence; this socket does not share, so it
-/// notices.
-fn try_bind(address: SocketAddr) -> io::Result<()> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    socket.set_reuse_address(true)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(false)?;
-    }
-    socket.bind(&address.into())
-}
-
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
 
     use super::*;
 
@@ -212,27 +197,17 @@ mod tests {
     }
 
     #[test]
-    fn an_address_in_use_is_noticed_although_its_owner_shares_it() {
-        let owner = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        owner.set_reuse_address(true).unwrap();
-        owner.set_reuse_port(true).unwrap();
-        owner.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
-        owner.listen(1).unwrap();
-        let owner = TcpListener::from(owner);
-        let address = owner.local_addr().unwrap();
-        let fatal = explain_bind(address, &try_bind(address).unwrap_err());
-        assert_eq!(fatal.exit_code, Exit::Unavailable);
-        let wanted =
-            format!("address {address} is in use: stop the other server or set listenPort");
-        assert_eq!(fatal.message, wanted);
-    }
-
-    #[test]
-    fn a_foreign_address_is_named_as_such() {
-        let address = SocketAddr::from(([192, 0, 2, 1], 0));
-        let fatal = explain_bind(address, &try_bind(address).unwrap_err());
-        assert_eq!(fatal.exit_code, Exit::Unavailable);
-        assert!(fatal.message.contains("is not an address of this host"), "{}", fatal.message);
+    fn what_keeps_an_address_from_being_bound_is_named_with_the_cure() {
+        let address = SocketAddr::from(([127, 0, 0, 1], 9876));
+        let fatal = |kind: io::ErrorKind| explain_bind(address, &kind.into());
+        let in_use = fatal(io::ErrorKind::AddrInUse);
+        assert_eq!(in_use.exit_code, Exit::Unavailable);
+        let wanted = "address 127.0.0.1:9876 is in use: stop the other server or set listenPort";
+        assert_eq!(in_use.message, wanted);
+        let foreign = fatal(io::ErrorKind::AddrNotAvailable);
+        assert_eq!(foreign.exit_code, Exit::Unavailable);
+        assert!(foreign.message.contains("is not an address of this host"), "{}", foreign.message);
+        assert_eq!(fatal(io::ErrorKind::PermissionDenied).exit_code, Exit::Permission);
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod kv_file;
 mod serving;
 
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -23,7 +24,8 @@ use crate::handler::Desk;
 use crate::ids::ShardId;
 use crate::kv::KvTable;
 use crate::metrics::{self, ShardCounters};
-use crate::publish::{Publisher, Reader, View};
+use crate::notify::{NoticeCounters, Notifier};
+use crate::publish::{Publisher, Reader, Readers, View};
 use crate::ring::Doorbell;
 use crate::shard::mail::{self, Mail, PostBox};
 use crate::shard::shutdown::StopSwitch;
@@ -31,7 +33,7 @@ use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
 use crate::store::StoreThread;
 use crate::tls::{self, Tls};
-use crate::writer::lane;
+use crate::writer::lane::{self, LaneSender};
 use crate::writer::{Durable, DurableFiles, Writer, WriterParts};
 use crate::{logging, preflight, ring};
 
@@ -68,7 +70,7 @@ pub fn run(config: Config) -> Result<(), Fatal> {
         info!("{key}={value}");
     }
     logging::banner(config.settings.header_kind, address);
-    info!(%address, shards = plan.shards.len(), "The Name Server boot success");
+    info!(%address, shards = plan.shards.len(), "serving");
     running.serve(&happened)
 }
 
@@ -120,6 +122,7 @@ struct Running {
     stop_writer: Arc<AtomicBool>,
     writer_bell: Doorbell,
     counters: Vec<Arc<CachePadded<ShardCounters>>>,
+    notices: Arc<NoticeCounters>,
     reader: Reader,
 }
 
@@ -129,7 +132,7 @@ impl Running {
         max_connections: usize,
         plan: &CorePlan,
         kv: KvTable,
-        listeners: Vec<std::net::TcpListener>,
+        listeners: Vec<TcpListener>,
         tls: Tls,
         events: &Sender<Event>,
     ) -> Result<Running, Fatal> {
@@ -140,6 +143,9 @@ impl Running {
         let (senders, lanes) = lane::lanes(count, Arc::clone(&ring_writer));
         // Started here, where nothing is pinned yet.
         let store = StoreThread::start(ring_writer).map_err(internal("start the store thread"))?;
+        let notifier = Notifier::start(config.settings.header_kind, clock)
+            .map_err(internal("start the thread for notices"))?;
+        let notices = notifier.counters();
         let posts: Result<Vec<(PostBox, Mail)>, io::Error> =
             (0..count).map(|_| mail::post()).collect();
         let (posts, mails): (Vec<PostBox>, Vec<Mail>) =
@@ -160,33 +166,20 @@ impl Running {
             bell: writer_bell.clone(),
             publisher,
             durable: Durable::new(kv, settings, files),
+            notifier,
             clock,
             stop: Arc::clone(&stop_writer),
         });
         let counters: Vec<Arc<CachePadded<ShardCounters>>> =
             (0..count).map(|_| Arc::default()).collect();
-        let share = u32::try_from(max_connections / count).unwrap_or(u32::MAX).max(1);
+        let readers = &readers;
+        let shared = Shared { config, readers, tls, events, clock, max_connections, count };
+        let ends = listeners.into_iter().zip(senders).zip(mails).zip(&counters);
         let mut shards = Vec::with_capacity(count);
-        for (index, ((listener, lane), mail)) in
-            listeners.into_iter().zip(senders).zip(mails).enumerate()
-        {
-            let options = ShardOptions {
-                shard: ShardId(u16::try_from(index).map_err(internal("number the shards"))?),
-                listener,
-                connections_max: share,
-                idle_s: config.idle_timeout_ms.map_or(0, seconds),
-                drain_ms: config.go_away_ms.unwrap_or(DRAIN_MS),
-                proxy_sources: config.proxy_protocol_from.clone(),
-                tls: tls.clone(),
-                counters: Arc::clone(&counters[index]),
-                clock,
-            };
+        for (index, (((listener, lane), mail), counters)) in ends.enumerate() {
+            let options = shared.options(index, listener, Arc::clone(counters))?;
             let name = format!("shard-{index}");
-            let serving = Serving {
-                reader: readers.reader(),
-                desk: Desk::new(lane, config.settings.header_kind, clock),
-                _end: ended(&name, events),
-            };
+            let serving = shared.serving(&name, lane);
             let shard = Shard::with_service(options, serving, mail, stop_shards.signal());
             let handle = shard::run_on_core(shard, plan.shards[index]);
             shards.push((name, handle.map_err(internal("start a shard"))?));
@@ -194,7 +187,16 @@ impl Running {
         let writer = run_writer(writer, plan.writer, ended("writer", events))
             .map_err(internal("start the writer"))?;
         let reader = readers.reader();
-        Ok(Running { shards, writer, stop_shards, stop_writer, writer_bell, counters, reader })
+        Ok(Running {
+            shards,
+            writer,
+            stop_shards,
+            stop_writer,
+            writer_bell,
+            counters,
+            notices,
+            reader,
+        })
     }
 
     /// Waits for signals, printing now and then, and for the end.
@@ -218,6 +220,9 @@ impl Running {
     fn print(&mut self) {
         let sum = metrics::snapshot(&self.counters);
         info!("counters since the start: {sum:?}");
+        let NoticeCounters { sent, failed, dropped } = &*self.notices;
+        let (sent, failed, dropped) = (sent.get(), failed.get(), dropped.get());
+        info!(sent, failed, dropped, "notices to brokers since the start");
         self.reader.with(|view| {
             let (topics, groups) = (view.routes.topic_count(), view.routes.group_count());
             info!(topics, groups, generation = view.generation.0, "tables");
@@ -274,6 +279,47 @@ impl Running {
         fatal.unwrap_or_else(|| {
             Fatal::new(Exit::Internal, format!("{name} ended without being asked to"))
         })
+    }
+}
+
+/// What all shards are made from.
+struct Shared<'a> {
+    config: &'a Config,
+    readers: &'a Readers,
+    tls: Tls,
+    events: &'a Sender<Event>,
+    clock: Clock,
+    max_connections: usize,
+    count: usize,
+}
+
+impl Shared<'_> {
+    fn options(
+        &self,
+        index: usize,
+        listener: TcpListener,
+        counters: Arc<CachePadded<ShardCounters>>,
+    ) -> Result<ShardOptions, Fatal> {
+        let share = u32::try_from(self.max_connections / self.count).unwrap_or(u32::MAX);
+        Ok(ShardOptions {
+            shard: ShardId(u16::try_from(index).map_err(internal("number the shards"))?),
+            listener,
+            connections_max: share.max(1),
+            idle_s: self.config.idle_timeout_ms.map_or(0, seconds),
+            drain_ms: self.config.go_away_ms.unwrap_or(DRAIN_MS),
+            proxy_sources: self.config.proxy_protocol_from.clone(),
+            tls: self.tls.clone(),
+            counters,
+            clock: self.clock,
+        })
+    }
+
+    fn serving(&self, name: &str, lane: LaneSender) -> Serving {
+        Serving {
+            reader: self.readers.reader(),
+            desk: Desk::new(lane, self.config.settings.header_kind, self.clock),
+            _end: ended(name, self.events),
+        }
     }
 }
 

@@ -84,7 +84,7 @@ impl Bystander {
         let (seen, name) = (Arc::clone(&stop), name.to_owned());
         let thread = std::thread::spawn(move || {
             let (mut conn, mut asked) = (Conn::open(addr), 0);
-            while !seen.load(Relaxed) {
+            loop {
                 let started = Instant::now();
                 let answer = conn.ask(Request::new(105).ext("topic", &topic));
                 let took = started.elapsed();
@@ -92,6 +92,9 @@ impl Bystander {
                 let (body, _) = parse(&answer.body).expect("a route");
                 assert_eq!(body["brokerDatas"][0]["brokerName"], name.as_str());
                 asked += 1;
+                if seen.load(Relaxed) {
+                    break;
+                }
                 if asked % 16 == 0 {
                     conn = Conn::open(addr);
                 }
@@ -514,7 +517,7 @@ fn a_frame_of_the_largest_length_is_accepted_and_one_byte_more_is_closed() {
 #[test]
 fn a_peer_that_never_reads_is_not_buffered_for() {
     let attack = Attack::begin("slow");
-    let filters = (0..2000).map(|n| format!("10.20.4.1:{n}")).collect();
+    let filters = (0..1000).map(|n| format!("10.20.4.1:{n}")).collect();
     let topics = ["slow-wide", "slow-wide-2"];
     let wide = Registration::new("slow-wide", "10.20.4.1:10911", 0, "slow-wide", &topics);
     let mut broker = attack.connect();
@@ -525,14 +528,14 @@ fn a_peer_that_never_reads_is_not_buffered_for() {
     let mut slow = attack.connect();
     slow.stream().set_write_timeout(Some(Duration::from_millis(500))).expect("above zero");
     let mut sent = 0;
-    // 20 000 answers are about 600 MB; a server that stops reading lets us send far fewer.
+    // 20 000 answers are about 300 MB; a server that stops reading lets us send far fewer.
     while sent < 20_000 {
         match slow.stream().write_all(&ask(sent)) {
             Ok(()) => sent += 1,
             Err(_) => break, // it does not read any more, or has closed
         }
     }
-    assert!(answer_bytes > 20_000, "the route is wide: {answer_bytes}");
+    assert!(answer_bytes > 15_000, "the route is wide: {answer_bytes}");
     assert!(sent > 100, "some requests are taken before the server stops: {sent}");
     // Whoever starts to read again gets his answers.
     for opaque in 0..100 {

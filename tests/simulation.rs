@@ -63,7 +63,8 @@ fn run(seed: u64) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| world.step()));
         if let Err(panic) = outcome {
             eprintln!(
-                "simulation failed: seed={seed:#x} step={step} | replay: SIM_SEED={seed:#x} cargo test --test simulation"
+                "simulation failed: seed={seed:#x} step={step} | \
+                 replay: SIM_SEED={seed:#x} cargo test --test simulation"
             );
             eprintln!("the changes so far:\n{}", world.history.join("\n"));
             std::panic::resume_unwind(panic);

@@ -254,10 +254,10 @@ mod tests {
     fn the_registration_body_is_json_with_each_topic() {
         let body = fleet(1, 3, 1).registration_body(&[0, 2], 9);
         let json: serde_json::Value = serde_json::from_str(&body).unwrap();
-        let wrapper = &json["topicConfigSerializeWrapper"];
-        assert_eq!(wrapper["dataVersion"]["counter"], 9);
-        assert_eq!(wrapper["topicConfigTable"]["bench-topic-0000002"]["perm"], 6);
-        assert_eq!(wrapper["topicConfigTable"].as_object().unwrap().len(), 2);
+        let table = &json["topicConfigSerializeWrapper"];
+        assert_eq!(table["dataVersion"]["counter"], 9);
+        assert_eq!(table["topicConfigTable"]["bench-topic-0000002"]["perm"], 6);
+        assert_eq!(table["topicConfigTable"].as_object().unwrap().len(), 2);
     }
 
     #[test]

@@ -3,10 +3,16 @@
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::thread;
+use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::limits::{CONNECTIONS_PER_SHARD_MAX, FILES_RESERVED, LISTEN_BACKLOG};
+
+/// How often a port in use is tried again, and after which pause: two seconds in all.
+const CLAIM_ATTEMPTS: u32 = 100;
+const CLAIM_PAUSE: Duration = Duration::from_millis(20);
 
 /// Binds one listener for each of `shards`; the kernel spreads connections over them
 /// (`SO_REUSEPORT`).
@@ -19,13 +25,7 @@ use crate::limits::{CONNECTIONS_PER_SHARD_MAX, FILES_RESERVED, LISTEN_BACKLOG};
 /// silently share the port with it, so it is first bound without.
 pub fn bind(address: SocketAddr, shards: usize) -> io::Result<Vec<TcpListener>> {
     let mut address = address;
-    let probe = socket(address)?;
-    probe.bind(&address.into())?;
-    probe.listen(1)?;
-    if let Some(chosen) = probe.local_addr()?.as_socket() {
-        address.set_port(chosen.port());
-    }
-    drop(probe);
+    address.set_port(claim(address)?);
     (0..shards)
         .map(|_| {
             let listener = socket(address)?;
@@ -37,6 +37,28 @@ pub fn bind(address: SocketAddr, shards: usize) -> io::Result<Vec<TcpListener>> 
             Ok(listener.into())
         })
         .collect()
+}
+
+/// Binds without sharing, lets go, and says which port it was.
+///
+/// A port in use is tried again for a moment: the kernel takes apart the rings of a process that
+/// was killed in the background, and its listeners stay until that is done (10 ms measured; 300 ms
+/// with 5 000 connections).
+fn claim(address: SocketAddr) -> io::Result<u16> {
+    let mut attempts = 0..CLAIM_ATTEMPTS;
+    loop {
+        let probe = socket(address)?;
+        match probe.bind(&address.into()).and_then(|()| probe.listen(1)) {
+            Ok(()) => {
+                let chosen = probe.local_addr()?.as_socket();
+                return Ok(chosen.map_or(address.port(), |chosen| chosen.port()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempts.next().is_some() => {
+                thread::sleep(CLAIM_PAUSE);
+            }
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn socket(address: SocketAddr) -> io::Result<Socket> {

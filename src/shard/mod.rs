@@ -2,7 +2,7 @@
 //! writer.
 //!
 //! ```text
-//! ring --events--> driver --bytes--> connection --frames--> service (decode, look up, answer or ask the writer)
+//! ring --events--> driver --bytes--> connection --frames--> service: answers, or asks the writer
 //!   ^                |                   |
 //!   +----output------+<-----answers------+<----- mail (the writer's answers)
 //! ```
@@ -143,3 +143,6 @@ where
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

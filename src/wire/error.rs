@@ -146,7 +146,7 @@ impl fmt::Display for Foreign {
 
 /// A body that is refused: answered with code 1, and nothing of it is applied.
 ///
-/// Its text says what is wrong and where. It quotes at most [`EXCERPT_CHARS_MAX`] printable
+/// Its text says what is wrong and where. It quotes at most 40 printable
 /// characters of the body, since it travels back in a remark and into the log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BodyError {

@@ -9,30 +9,77 @@ use crate::ids::Opaque;
 /// Languages are numbered 0 to this (Java: `LanguageCode`); nobody acts on them.
 const LANGUAGE_MAX: i64 = 13;
 
+/// A member that is read; all others are passed over.
+#[derive(Clone, Copy)]
+enum Member {
+    Code,
+    ExtFields,
+    Flag,
+    Language,
+    Opaque,
+    Remark,
+    Version,
+    Other,
+}
+
 /// Reads `header` into `command`. Of members that come twice the last counts, also for all
 /// extension fields at once.
 pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<(), WireError> {
     let mut reader = Reader::new(header);
     reader.open_object()?;
-    while let Some(key) = reader.key()? {
-        match &*key.name()? {
-            b"code" => command.code = reader.int()?,
-            b"flag" => command.flag = reader.int()?,
-            b"version" => command.version = reader.int()?,
-            b"opaque" => command.opaque = Some(Opaque(reader.int()?)),
-            b"remark" => command.remark = reader.any_as_text()?,
-            b"extFields" => command.ext = ext_fields(&mut reader)?,
-            b"language" => language(&mut reader)?,
-            _ => reader.skip_member(&key)?,
+    while let Some(member) = member(&mut reader)? {
+        match member {
+            Member::Code => command.code = reader.int()?,
+            Member::ExtFields => ext_fields(&mut reader, &mut command.ext)?,
+            Member::Flag => command.flag = reader.int()?,
+            Member::Language => language(&mut reader)?,
+            Member::Opaque => command.opaque = Some(Opaque(reader.int()?)),
+            Member::Remark => command.remark = reader.any_as_text()?,
+            Member::Version => command.version = reader.int()?,
+            Member::Other => reader.skip()?,
         }
     }
     reader.finish()?;
     Ok(())
 }
 
+/// The next member, or `None` behind the last. Peers write them without blanks and escapes, so that
+/// one look at the first letter and one comparison find most of them.
+#[inline]
+fn member(reader: &mut Reader<'_>) -> Result<Option<Member>, JsonError> {
+    let plain = match reader.second_byte() {
+        Some(b'c') => reader.literal(b"\"code\":").then_some(Member::Code),
+        Some(b'e') => reader.literal(b"\"extFields\":").then_some(Member::ExtFields),
+        Some(b'f') => reader.literal(b"\"flag\":").then_some(Member::Flag),
+        Some(b'l') => reader.literal(b"\"language\":").then_some(Member::Language),
+        Some(b'o') => reader.literal(b"\"opaque\":").then_some(Member::Opaque),
+        Some(b's') => reader.literal(b"\"serializeTypeCurrentRPC\":").then_some(Member::Other),
+        Some(b'v') => reader.literal(b"\"version\":").then_some(Member::Version),
+        _ => None,
+    };
+    match plain {
+        Some(member) => Ok(Some(member)),
+        None => any_member(reader),
+    }
+}
+
+fn any_member(reader: &mut Reader<'_>) -> Result<Option<Member>, JsonError> {
+    let Some(key) = reader.key()? else { return Ok(None) };
+    Ok(Some(match &*key.name()? {
+        b"code" => Member::Code,
+        b"extFields" => Member::ExtFields,
+        b"flag" => Member::Flag,
+        b"language" => Member::Language,
+        b"opaque" => Member::Opaque,
+        b"remark" => Member::Remark,
+        b"version" => Member::Version,
+        _ => key.check().map(|()| Member::Other)?,
+    }))
+}
+
 /// Names to texts; null and an empty text mean that there are none.
-fn ext_fields<'a>(reader: &mut Reader<'a>) -> Result<ExtFields<'a>, WireError> {
-    let mut ext = ExtFields::default();
+fn ext_fields<'a>(reader: &mut Reader<'a>, ext: &mut ExtFields<'a>) -> Result<(), WireError> {
+    ext.fields.clear();
     match reader.peek()? {
         Kind::Null => {
             reader.null()?;
@@ -51,7 +98,7 @@ fn ext_fields<'a>(reader: &mut Reader<'a>) -> Result<ExtFields<'a>, WireError> {
             }
         }
     }
-    Ok(ext)
+    Ok(())
 }
 
 /// Any name will do, but a number must be one of the known and nothing else may come.

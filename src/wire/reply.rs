@@ -45,6 +45,11 @@ impl Reply<'_> {
     /// A header too long for its length field (16 MiB of remark or fields) becomes an error that
     /// says so.
     pub fn begin(&self, kind: HeaderKind, out: &mut Vec<u8>) -> OpenFrame {
+        if let (HeaderKind::Json, response::SUCCESS, None, None) =
+            (kind, self.code, self.remark, self.ext)
+        {
+            return plain_success(self.opaque, out);
+        }
         let header = Header {
             code: self.code,
             flag: FLAG_RESPONSE,
@@ -65,6 +70,30 @@ impl Reply<'_> {
         }
     }
 }
+
+/// The header that nearly all answers have, around the number that differs.
+const PLAIN_SUCCESS: [&[u8]; 2] = [
+    b"{\"code\":0,\"flag\":1,\"language\":\"JAVA\",\"opaque\":",
+    b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
+];
+const _: () = assert!(OWN_VERSION == 513, "the plain header spells it out");
+
+fn plain_success(opaque: Opaque, out: &mut Vec<u8>) -> OpenFrame {
+    let start = out.len();
+    let mut digits = itoa::Buffer::new();
+    let digits = digits.format(opaque.0).as_bytes();
+    let [before, behind] = PLAIN_SUCCESS;
+    // At most 11 digits and a sign: the length takes one byte.
+    let length = u8::try_from(before.len() + digits.len() + behind.len()).unwrap_or(u8::MAX);
+    out.reserve(PREFIX_BYTES + usize::from(length));
+    out.extend_from_slice(&[0, 0, 0, 0, HeaderKind::Json.byte(), 0, 0, length]);
+    out.extend_from_slice(before);
+    out.extend_from_slice(digits);
+    out.extend_from_slice(behind);
+    OpenFrame { start }
+}
+
+const _: () = assert!(PLAIN_SUCCESS[0].len() + 12 + PLAIN_SUCCESS[1].len() < 256);
 
 impl OpenFrame {
     /// Writes the length, now that the body is there. Returns the bytes of the whole frame; more
@@ -230,6 +259,24 @@ mod tests {
             {\"code\":0,\"extFields\":{},\"flag\":1,\"language\":\"JAVA\",\
             \"opaque\":-1,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
         assert_eq!(reply(&empty, HeaderKind::Json, b"")[8..], *header.as_bytes());
+    }
+
+    #[test]
+    fn the_plain_header_is_the_one_that_is_put_together() {
+        for opaque in [0, 9, -1, 123_456, i32::MAX, i32::MIN].map(Opaque) {
+            let header = Header {
+                code: 0,
+                flag: FLAG_RESPONSE,
+                version: OWN_VERSION,
+                opaque,
+                remark: None,
+                ext: None,
+            };
+            let mut expected = Vec::new();
+            let open = header.begin(HeaderKind::Json, &mut expected).expect("short");
+            open.finish(&mut expected);
+            assert_eq!(reply(&Reply::success(opaque), HeaderKind::Json, b""), expected);
+        }
     }
 
     #[test]

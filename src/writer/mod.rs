@@ -2,9 +2,9 @@
 //! acknowledges.
 //!
 //! ```text
-//!   lanes --drain--> [take] --small--> tables --+
-//!                       |                       +--> publish --> post boxes (answers, closes)
-//!                       +--large--> [slow] -----+
+//!   lanes --drain--> [take] --small--> tables --+            +--> post boxes (answers, closes)
+//!                       |                       +--> publish +
+//!                       +--large--> [slow] -----+            +--> notifier
 //!                       +--KV, settings--> [durable] <--> store thread
 //! ```
 //!
@@ -31,6 +31,7 @@ use crate::kv::KvChange;
 use crate::limits::WRITE_BATCH_MAX;
 use crate::liveness::{Liveness, RunningClock};
 use crate::model::DataVersion;
+use crate::notify::Notifier;
 use crate::publish::Publisher;
 use crate::ring::Doorbell;
 use crate::route::{Departure, RouteTable};
@@ -62,6 +63,8 @@ pub struct WriterParts {
     pub publisher: Publisher,
     /// KV table and settings with the files they are kept in.
     pub durable: Durable,
+    /// Tells brokers of new smallest ids.
+    pub notifier: Notifier,
     /// Reads time.
     pub clock: Clock,
     /// Set, and the bell rung, when the writer should end.
@@ -160,6 +163,7 @@ impl Writer {
             self.parts.publisher.retire();
         }
         self.deliver();
+        self.notify();
         !self.parts.lanes.is_empty() || !self.slow.is_empty()
     }
 
@@ -179,6 +183,15 @@ impl Writer {
         }
     }
 
+    /// Hands over what brokers are to be told. After the publication: whoever is told and asks
+    /// finds it so.
+    fn notify(&mut self) {
+        let notices = self.table.take_notices();
+        if self.parts.durable.settings().notify_min_broker_id_changed {
+            self.parts.notifier.send(notices);
+        }
+    }
+
     /// Applies a request that takes little time.
     fn apply(&mut self, received: Received, now: Tick) {
         let request = &received.request;
@@ -189,7 +202,8 @@ impl Writer {
                 let departure = Departure { broker: broker.clone(), addr: addr.clone() };
                 if let Some(member) = self.table.unregister(&departure) {
                     self.liveness.remove(member);
-                    info!(%cluster, %broker, %addr, "unregisterBroker, remove from brokerLiveTable OK");
+                    let what = "unregisterBroker, remove from brokerLiveTable OK";
+                    info!(%cluster, %broker, %addr, "{what}");
                 }
                 self.answer(asker, Reply::success());
             }

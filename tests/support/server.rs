@@ -106,6 +106,8 @@ impl Server {
             .arg("-c")
             .arg(&config)
             .current_dir(folder.path())
+            // Java cannot do without, so the recorded answers have it.
+            .env("ROCKETMQ_HOME", folder.path())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(errors)

@@ -1,5 +1,7 @@
 //! Numbers in all the spellings that the Java reader takes.
 
+use std::borrow::Cow;
+
 /// The value of `text`: an optional sign, digits, perhaps a fraction (cut off), an exponent, an
 /// `L`; empty is 0. `None` for anything else and for what an `i64` cannot hold.
 pub(super) fn integer(text: &[u8]) -> Option<i64> {
@@ -36,8 +38,32 @@ fn cut(decimal: f64) -> Option<i64> {
     (-LIMIT..LIMIT).contains(&decimal).then_some(decimal as i64)
 }
 
+/// A number where text is wanted, as Java prints it: a fraction keeps its digits, an exponent does
+/// not stay, a sign or zeros that say nothing go. `None` if it is no number or an infinite one.
+pub(super) fn as_text(text: &str) -> Option<Cow<'_, str>> {
+    let text = text.strip_suffix('L').unwrap_or(text);
+    if !text.bytes().all(|byte| byte.is_ascii_digit() || b"+-.eE".contains(&byte)) {
+        return None;
+    }
+    let decimal: f64 = text.parse().ok().filter(|decimal: &f64| decimal.is_finite())?;
+    if text.contains(['e', 'E']) {
+        return Some(Cow::Owned(java_double(decimal)));
+    }
+    let text = text.strip_suffix('.').unwrap_or(text);
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let plain = match unsigned.as_bytes() {
+        [b'0'] => text == "0",
+        [b'0', b'.', ..] | [b'1'..=b'9', ..] => !text.starts_with('+'),
+        _ => false,
+    };
+    Some(match text.parse::<i64>() {
+        Ok(value) if !plain => Cow::Owned(value.to_string()),
+        _ => Cow::Borrowed(text),
+    })
+}
+
 /// A number with an exponent as Java prints a double (`1e3` is `1000.0`, `1e7` is `1.0E7`).
-pub(super) fn java_double(decimal: f64) -> String {
+fn java_double(decimal: f64) -> String {
     let size = decimal.abs();
     if size == 0.0 || (1e-3..1e7).contains(&size) {
         return format!("{decimal:?}");
@@ -103,6 +129,26 @@ mod tests {
         ];
         for text in cases {
             assert_eq!(integer(text.as_bytes()), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_as_text_are_those_of_java() {
+        for (text, expected) in [
+            ("1.50", "1.50"),
+            ("-7", "-7"),
+            ("-0", "0"),
+            ("+5", "5"),
+            ("0101", "101"),
+            ("101L", "101"),
+            ("1.", "1"),
+            ("1e3", "1000.0"),
+            ("12345678901234567890123", "12345678901234567890123"),
+        ] {
+            assert_eq!(as_text(text).as_deref(), Some(expected), "{text}");
+        }
+        for text in ["1e400", "1e", "0x65", "1.2.3", "--1", "nan", "inf", "+", "", "L", "."] {
+            assert_eq!(as_text(text), None, "{text}");
         }
     }
 

@@ -157,8 +157,8 @@ impl JsonSource {
 }
 
 fn topic(key: &Raw<'_>, reader: &mut Reader<'_>, body: &mut RegisterBody) -> Result<(), JsonError> {
-    // The key is not kept, but a null or a text for a topic is named by it.
-    key.name()?;
+    // The key is not kept, as the topic names itself; yet it must be text.
+    key.check()?;
     refuse_null(reader)?;
     body.topics.push(members::topic(reader)?);
     Ok(())

@@ -247,6 +247,17 @@ fn what_java_would_apply_by_half_is_refused() {
 }
 
 #[test]
+fn text_that_is_not_utf8_is_refused_wherever_it_stands() {
+    for at in [r#""ST":{"attr"#, "FIFO", r#""f:1"#, "s0", "scope", "epoch", "topicQueueMappingD"] {
+        let mut bytes = STATIC.as_bytes().to_vec();
+        let at = STATIC.find(at).expect("in the body") + 2;
+        bytes[at] = 0xff;
+        let error = decode(bytes.into(), Layout::Json, NOW).expect_err("not UTF-8").to_string();
+        assert!(error.ends_with(&format!("not UTF-8 at byte {at}")), "{error}");
+    }
+}
+
+#[test]
 fn integer_keys_may_be_bare_or_quoted_and_the_last_of_two_counts() {
     let map = configs(concat!(
         r#""topicQueueMappingInfoMap":{"T":{"bname":"b","currIdMap":{"2":1,-1:5,'0':3,"#,

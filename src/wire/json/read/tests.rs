@@ -140,7 +140,7 @@ fn booleans_come_in_many_spellings() {
     for text in ["true", "1", "\"true\"", "'TRUE'"] {
         assert!(boolean(text), "{text}");
     }
-    for text in ["false", "0", "null", "\"\"", "\"yes\""] {
+    for text in ["false", "0", "7", "null", "\"\"", "\"yes\""] {
         assert!(!boolean(text), "{text}");
     }
 }
@@ -155,4 +155,17 @@ fn numbers_keep_their_range() {
         Reader::new(text.as_bytes()).long().expect_err(text);
     }
     Reader::new(b"2147483648").int().expect_err("33 bits");
+}
+
+#[test]
+fn the_end_of_a_string_is_found_at_every_distance() {
+    // 0x21 and 0x5b are next to the quote and the backslash: a borrow must not look like a hit.
+    for filler in ['a', '!', '[', '#', ']', '中', '\u{1}'] {
+        for length in 0..40 {
+            let text: String = std::iter::repeat_n(filler, length).collect();
+            assert_eq!(text_of(&format!("\"{text}\"")), text);
+            assert_eq!(text_of(&format!("'{text}\"\\'{text}'")), format!("{text}\"'{text}"));
+            Reader::new(format!("\"{text}\\").as_bytes()).text().expect_err("no end");
+        }
+    }
 }
