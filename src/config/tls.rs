@@ -40,7 +40,7 @@ impl TlsSource {
             }
         }
         let text = |key: &str| {
-            let last = given().filter(|given| given.key == key).last();
+            let last = given().rfind(|given| given.key == key);
             last.map(|given| given.value.trim())
                 .or_else(|| find(key).map(|option| option.default))
                 .unwrap_or_default()

@@ -56,7 +56,7 @@ impl Shop {
 }
 
 fn refused(options: &Options) -> String {
-    Material::load(options).err().expect("it must be refused")
+    Material::load(options).expect_err("it must be refused")
 }
 
 #[test]
