@@ -115,7 +115,7 @@ pub const LOG_FILES_KEPT: u32 = 5;
 /// Most lines that may wait to be written to the log; further ones are dropped rather than waited
 /// for.
 pub const LOG_LINES_MAX: usize = 8192;
-/// Largest certificate, key or trust file; all authorities of a system together are a quarter of it.
+/// Largest certificate, key or trust file; all authorities of a system are a quarter of it.
 pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Most rounds of the derivation of a key's password; whoever writes the file chooses the number.
 pub const KEY_ITERATIONS_MAX: u32 = 10_000_000;

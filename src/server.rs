@@ -112,6 +112,7 @@ fn secure(config: &Config) -> Result<(Tls, tls::Watcher), Fatal> {
     Ok((tls, watcher.map_err(internal("start the TLS watcher"))?))
 }
 
+type Counters = Arc<CachePadded<ShardCounters>>;
 type WriterThread = JoinHandle<io::Result<()>>;
 
 /// A server that serves.
@@ -121,7 +122,7 @@ struct Running {
     stop_shards: StopSwitch,
     stop_writer: Arc<AtomicBool>,
     writer_bell: Doorbell,
-    counters: Vec<Arc<CachePadded<ShardCounters>>>,
+    counters: Vec<Counters>,
     notices: Arc<NoticeCounters>,
     reader: Reader,
 }
@@ -170,8 +171,7 @@ impl Running {
             clock,
             stop: Arc::clone(&stop_writer),
         });
-        let counters: Vec<Arc<CachePadded<ShardCounters>>> =
-            (0..count).map(|_| Arc::default()).collect();
+        let counters: Vec<Counters> = (0..count).map(|_| Arc::default()).collect();
         let readers = &readers;
         let shared = Shared { config, readers, tls, events, clock, max_connections, count };
         let ends = listeners.into_iter().zip(senders).zip(mails).zip(&counters);
@@ -298,7 +298,7 @@ impl Shared<'_> {
         &self,
         index: usize,
         listener: TcpListener,
-        counters: Arc<CachePadded<ShardCounters>>,
+        counters: Counters,
     ) -> Result<ShardOptions, Fatal> {
         let share = u32::try_from(self.max_connections / self.count).unwrap_or(u32::MAX);
         Ok(ShardOptions {

@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A request, file by file: [`driver`] takes the bytes from the ring, [`connection`] finds the
-//! frames, [`service`] is where answers come from. TLS stands between the driver and the connection:
-//! ciphertext from the ring, plaintext to `Connection::received`, and the connection's output
-//! through it before it goes to the ring (`driver/secure.rs`).
+//! frames, [`service`] is where answers come from. TLS stands between driver and connection, in
+//! `driver/secure.rs`: ciphertext from the ring, plaintext to `Connection::received`, and the
+//! connection's output through it before it goes to the ring.
 //!
 //! **Never:** a receive or output buffer kept for a connection that has nothing in it; an
 //! allocation of a size that a peer announced; a view held across an await.

@@ -219,6 +219,19 @@ impl Channel {
         }
     }
 
+    /// Lends the channel an empty output buffer, if it has none.
+    pub fn lend(&mut self, spare: impl FnOnce() -> Vec<u8>) {
+        if self.output.capacity() == 0 {
+            self.output = spare();
+            debug_assert!(self.output.is_empty());
+        }
+    }
+
+    /// Takes the output buffer back if nothing is in it.
+    pub fn reclaim(&mut self) -> Option<Vec<u8>> {
+        (self.output.is_empty() && self.output.capacity() > 0).then(|| mem::take(&mut self.output))
+    }
+
     /// The next bytes for the ring, unless some are under way.
     pub fn take_output(&mut self) -> Option<Vec<u8>> {
         if self.sending || self.output.is_empty() {

@@ -220,8 +220,8 @@ fn build(options: &Options, parts: Parts) -> Result<Material, String> {
             None => Arc::new(NoClientAuth),
         })
         .with_cert_resolver(resolver);
-    // Java clients do not resume sessions, and a cache shared by all shards would need a lock. Also,
-    // a trust file that was replaced counts from the next connection on.
+    // Java clients do not resume sessions, and a cache shared by all shards would need a lock.
+    // Also, a trust file that was replaced counts from the next connection on.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     let config = Arc::new(config);

@@ -1,5 +1,5 @@
-//! TLS on the same port: what is served, from which files, and the state machine that stands between
-//! the ring and a connection.
+//! TLS on the same port: what is served, from which files, and the state machine that stands
+//! between the ring and a connection.
 //!
 //! ```text
 //! ring --ciphertext--> shard/driver --> channel --plaintext--> connection

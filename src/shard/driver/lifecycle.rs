@@ -79,7 +79,7 @@ impl<S: Service> Driver<S> {
                 Reason::Malformed | Reason::Foreign | Reason::Proxy | Reason::Tls => seat.flushed(),
                 _ => seat.quiet(),
             };
-            if done && !seat.end_channel() {
+            if done && !seat.end_channel(&mut self.spares) {
                 return self.close(key, reason);
             }
         }

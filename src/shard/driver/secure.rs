@@ -57,9 +57,16 @@ impl Seat {
     }
 
     /// Ends the channel. True if there is something to send for that.
-    pub(super) fn end_channel(&mut self) -> bool {
+    pub(super) fn end_channel(&mut self, spares: &mut Spares) -> bool {
         let Some(channel) = &mut self.channel else { return false };
+        if channel.is_closed() {
+            return channel.has_output();
+        }
+        channel.lend(|| spares.take());
         channel.close();
+        if let Some(buffer) = channel.reclaim() {
+            spares.give(buffer);
+        }
         channel.has_output()
     }
 
@@ -73,6 +80,7 @@ impl Seat {
             return Ok(None);
         }
         if let Some(plain) = self.connection.take_output() {
+            channel.lend(|| spares.take());
             let sealed = channel.seal(&plain);
             spares.give(plain);
             sealed?;
@@ -105,7 +113,11 @@ impl Seat {
             return (Progress::default(), Ok(()));
         };
         let mut plain = spares.take();
+        channel.lend(|| spares.take());
         let opened = channel.received(bytes, &mut plain);
+        if let Some(buffer) = channel.reclaim() {
+            spares.give(buffer);
+        }
         let mut result = Ok(());
         if !plain.is_empty() {
             // What a load balancer says comes before TLS.

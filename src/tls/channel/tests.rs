@@ -137,6 +137,10 @@ fn at_rest_a_channel_keeps_no_buffer() {
     let mut client = client(&VERSIONS);
     let mut channel = Channel::new(server_config()).unwrap();
     shake(&mut client, &mut channel, 100);
+    channel.lend(|| Vec::with_capacity(100));
+    channel.lend(|| unreachable!("it has one"));
+    assert_eq!(channel.reclaim().map(|buffer| buffer.capacity()), Some(100));
+    assert_eq!(channel.reclaim(), None);
     assert_eq!((channel.pending.capacity(), channel.output.capacity()), (0, 0));
     assert!(channel.flushed());
 }
