@@ -30,6 +30,7 @@
 //! | [`wire`] | The protocol, without sockets: frames, both header serializations, bodies |
 //! | [`ring`] | io_uring for sockets, and the doorbell; the only unsafe code |
 //! | [`shard`] | One core's connections: accepting, sessions, idle ones, shutting down |
+//! | [`tls`] | TLS on the same port: files, policy, the channel between ring and connection |
 //! | [`handler`] | From a request to a reply or to a write request, one file a family of codes |
 //! | [`route`] | Topics, groups of brokers, clusters: rules, table, frozen form, answers |
 //! | [`liveness`] | Who is alive, with deadlines |
@@ -75,5 +76,6 @@ pub mod route;
 pub mod server;
 pub mod shard;
 pub mod store;
+pub mod tls;
 pub mod wire;
 pub mod writer;

@@ -116,6 +116,22 @@ pub const LOG_FILES_KEPT: u32 = 5;
 /// Most lines that may wait to be written to the log; further ones are dropped rather than waited
 /// for.
 pub const LOG_LINES_MAX: usize = 8192;
+/// Largest certificate, key or trust file; all authorities of a system are a quarter of it.
+pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
+/// Most rounds of the derivation of a key's password; whoever writes the file chooses the number.
+pub const KEY_ITERATIONS_MAX: u32 = 10_000_000;
+/// Seconds that a TLS handshake may take (Netty: `SslHandler`'s 10).
+pub const TLS_HANDSHAKE_S: u32 = 10;
+/// Most received bytes that a TLS connection keeps because they are not a whole record or handshake
+/// message yet: the largest handshake message in records, and one record.
+pub const TLS_PENDING_BYTES_MAX: usize = 96 << 10;
+/// Most bytes of a TLS handshake that wait to be sent: a long certificate chain is a tenth of it.
+pub const TLS_HANDSHAKE_OUTPUT_BYTES_MAX: usize = 1 << 20;
+/// How often the certificate, key and trust files are looked at, in milliseconds (Java:
+/// `FileWatchService`). They are loaded when two looks in a row find the same.
+pub const TLS_WATCH_MS: u64 = 500;
+/// Looks after which files that were refused are tried, and complained of, again.
+pub const TLS_RETRY_LOOKS: u32 = 120;
 
 const _: () = assert!(FRAME_LENGTH_MAX == 16_777_212);
 const _: () = assert!(HEADER_BYTES_MAX < 1 << 24);

@@ -72,10 +72,16 @@ shard_counters! {
     closed_foreign,
     /// Connections closed for a PROXY header that is malformed or not allowed.
     closed_proxy,
+    /// Connections closed because they were not TLS, which `tls.server.mode` enforces.
+    closed_plain,
+    /// Connections closed for a TLS handshake or record that was refused, or took too long.
+    closed_tls,
     /// Connections closed because their broker had been silent for too long.
     closed_expired,
     /// Connections closed by the shutdown.
     closed_shutdown,
+    /// TLS handshakes done.
+    tls_handshakes,
     /// Frames served.
     requests,
     /// Bytes received.

@@ -33,6 +33,7 @@ use crate::shard::shutdown::StopSwitch;
 use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
 use crate::store::StoreThread;
+use crate::tls::{self, Tls};
 use crate::writer::lane::{self, LaneSender};
 use crate::writer::{Durable, DurableFiles, Writer, WriterParts};
 use crate::{logging, preflight, ring};
@@ -58,12 +59,14 @@ pub fn run(config: Config) -> Result<(), Fatal> {
     let plan = topology::plan(wanted);
     let ready = preflight::check(&config, plan.shards.len(), ring::probe)?;
     let kv = kv_file::load(&config.kv_config_path)?;
+    let (tls, _watcher) = secure(&config)?;
     let listeners = accept::bind(ready.address, plan.shards.len())
         .map_err(|error| preflight::explain_bind(ready.address, &error))?;
     let address = listeners[0].local_addr().map_err(internal("read the listening address"))?;
     let (events, happened) = unbounded();
     forward_signals(events.clone())?;
-    let running = Running::start(&config, ready.max_connections, &plan, kv, listeners, &events)?;
+    let running =
+        Running::start(&config, ready.max_connections, &plan, kv, listeners, tls, &events)?;
     for (key, value) in config.items() {
         info!("{key}={value}");
     }
@@ -99,6 +102,18 @@ fn forward_signals(events: Sender<Event>) -> Result<(), Fatal> {
     thread.map(drop).map_err(internal("start the signal thread"))
 }
 
+/// TLS as configured, and who replaces its files while the server runs.
+fn secure(config: &Config) -> Result<(Tls, tls::Watcher), Fatal> {
+    let tls = Tls::load(&config.tls).map_err(|why| {
+        let cure = "correct that, or set tls.server.mode=disabled to serve without TLS";
+        Fatal::new(Exit::Config, format!("TLS cannot be served: {why}; {cure}"))
+    })?;
+    let source = config.tls_source.clone();
+    let watcher = tls::watch(tls.clone(), &config.tls, move || source.read());
+    Ok((tls, watcher.map_err(internal("start the TLS watcher"))?))
+}
+
+type Counters = Arc<CachePadded<ShardCounters>>;
 type WriterThread = JoinHandle<io::Result<()>>;
 
 /// A server that serves.
@@ -108,7 +123,7 @@ struct Running {
     stop_shards: StopSwitch,
     stop_writer: Arc<AtomicBool>,
     writer_bell: Doorbell,
-    counters: Vec<Arc<CachePadded<ShardCounters>>>,
+    counters: Vec<Counters>,
     notices: Arc<NoticeCounters>,
     readers: Readers,
 }
@@ -120,6 +135,7 @@ impl Running {
         plan: &CorePlan,
         kv: KvTable,
         listeners: Vec<TcpListener>,
+        tls: Tls,
         events: &Sender<Event>,
     ) -> Result<Running, Fatal> {
         let clock = Clock::start();
@@ -156,9 +172,9 @@ impl Running {
             clock,
             stop: Arc::clone(&stop_writer),
         });
-        let counters: Vec<Arc<CachePadded<ShardCounters>>> =
-            (0..count).map(|_| Arc::default()).collect();
-        let shared = Shared { config, readers: &readers, events, clock, max_connections, count };
+        let counters: Vec<Counters> = (0..count).map(|_| Arc::default()).collect();
+        let readers = &readers;
+        let shared = Shared { config, readers, tls, events, clock, max_connections, count };
         let ends = listeners.into_iter().zip(senders).zip(mails).zip(&counters);
         let mut shards = Vec::with_capacity(count);
         for (index, (((listener, lane), mail), counters)) in ends.enumerate() {
@@ -283,6 +299,7 @@ impl Running {
 struct Shared<'a> {
     config: &'a Config,
     readers: &'a Readers,
+    tls: Tls,
     events: &'a Sender<Event>,
     clock: Clock,
     max_connections: usize,
@@ -294,7 +311,7 @@ impl Shared<'_> {
         &self,
         index: usize,
         listener: TcpListener,
-        counters: Arc<CachePadded<ShardCounters>>,
+        counters: Counters,
     ) -> Result<ShardOptions, Fatal> {
         let share = u32::try_from(self.max_connections / self.count).unwrap_or(u32::MAX);
         Ok(ShardOptions {
@@ -304,6 +321,7 @@ impl Shared<'_> {
             idle_s: self.config.idle_timeout_ms.map_or(0, seconds),
             drain_ms: self.config.stop_ms.unwrap_or(DRAIN_MS),
             proxy_sources: self.config.proxy_protocol_from.clone(),
+            tls: self.tls.clone(),
             counters,
             clock: self.clock,
         })

@@ -264,6 +264,7 @@ impl Crowd {
             idle_s: 0,
             drain_ms: 100,
             proxy_sources: Vec::new(),
+            tls: guidepost::tls::Tls::disabled(),
             counters: Arc::clone(&counters),
             clock: Clock::start(),
         };

@@ -32,7 +32,7 @@ const STD_ONLY: [&str; 4] = ["limits", "ids", "clock", "model"];
 /// May name every module.
 const EVERYTHING: [&str; 1] = ["server"];
 /// Who may name whom. The longest row that fits a file counts; its own module is always open to it.
-const MAY_NAME: [(&str, &[&str]); 26] = [
+const MAY_NAME: [(&str, &[&str]); 27] = [
     ("wire", &["limits", "ids", "model"]),
     ("route", &["limits", "ids", "model"]),
     ("route::fragment", &["limits", "ids", "model", "wire::json", "wire::body"]),
@@ -48,7 +48,8 @@ const MAY_NAME: [(&str, &[&str]); 26] = [
     ("ring", &["limits", "ids"]),
     ("shard", &SHARD),
     ("store", &["limits"]),
-    ("config", &["limits", "fatal", "wire::HeaderKind"]),
+    ("tls", &["limits"]),
+    ("config", &["limits", "fatal", "wire::HeaderKind", "tls::options"]),
     ("fatal", &[]),
     ("notify", &["wire", "limits", "ids", "model", "clock", "metrics"]),
     ("metrics", &["ids"]),
@@ -92,8 +93,9 @@ const HANDLER: [&str; 12] = [
     "clock",
     "metrics",
 ];
-const SHARD: [&str; 10] = [
+const SHARD: [&str; 11] = [
     "wire",
+    "tls",
     "config::network",
     "publish",
     "writer::request",

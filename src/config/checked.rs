@@ -9,7 +9,9 @@ use super::options::{Effect, Group, Kind, OPTIONS, Opt, find, find_similar, pars
 use super::raw::{ENV_SERIALIZE_TYPE, Given, Origin, Raw};
 use super::settings::{Property, Settings, is_secret};
 use super::shown::{plain, shown};
+use super::tls::{self, TlsSource};
 use crate::fatal::{Exit, Fatal};
+use crate::tls::options::Options as TlsOptions;
 use crate::wire::HeaderKind;
 
 /// What the server starts with.
@@ -33,6 +35,10 @@ pub struct Config {
     pub stop_ms: Option<u64>,
     /// `proxyProtocolFrom`: who may send a PROXY header; empty is anybody.
     pub proxy_protocol_from: Vec<Network>,
+    /// `tls.*`.
+    pub tls: TlsOptions,
+    /// Where they are read again.
+    pub tls_source: TlsSource,
     /// `logDir`: `None` logs to standard output.
     pub log_dir: Option<PathBuf>,
     /// `logLevel`.
@@ -78,6 +84,8 @@ impl Config {
             idle_timeout_ms: seconds("serverChannelMaxIdleTimeSeconds"),
             stop_ms: graceful.then(|| seconds("shutdownWaitTimeSeconds").unwrap_or_default()),
             proxy_protocol_from: values.networks("proxyProtocolFrom"),
+            tls: tls::options(&|key| values.text(key)),
+            tls_source: TlsSource::new(&raw),
             log_dir: Some(values.text("logDir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
             log_level: values.text("logLevel").parse().expect("one of the words of its option"),
             settings,
@@ -167,9 +175,6 @@ impl Values {
         if option.effect == Effect::Absent && parse_flag(value) == Some(true) {
             errors.push(format!("{origin}{key}=true {}", absence(option.key)));
             return;
-        }
-        if option.group == Group::Tls {
-            self.warnings.push(format!("{origin}{key} has no effect: this server has no TLS"));
         }
         if matches!(origin, Origin::File(..)) {
             self.in_file.insert(option.key, value.to_owned());
@@ -261,6 +266,7 @@ impl Values {
         let options = OPTIONS.iter().filter(|option| {
             matches!(option.group, Group::Java | Group::Own)
                 || self.in_file.contains_key(option.key)
+                || self.text(option.key) != option.default
         });
         let known = options.map(|option| {
             let hide = option.group != Group::Java && is_secret(option.key, self.text(option.key));

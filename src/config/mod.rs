@@ -13,6 +13,7 @@ pub mod properties;
 pub mod raw;
 pub mod settings;
 mod shown;
+pub mod tls;
 
 pub use checked::Config;
 pub use settings::Settings;

@@ -16,6 +16,8 @@ pub enum Kind {
     Text,
     /// One of these words.
     OneOf(&'static [&'static str]),
+    /// One of these words, in any letter case.
+    OneOfAnyCase(&'static [&'static str]),
     /// Networks or single addresses, separated by commas; perhaps none.
     Networks,
 }
@@ -43,7 +45,8 @@ pub enum Group {
     /// `NettyClientConfig`: accepted in the file, where a Java server reads it for its outgoing
     /// client.
     Client,
-    /// TLS. A Java server reads these from system properties or a file of their own.
+    /// TLS. A Java server reads these from system properties or from a file of their own; here also
+    /// from the settings file.
     Tls,
 }
 
@@ -80,7 +83,14 @@ impl Opt {
             },
             Kind::Text => None,
             Kind::OneOf(words) if words.contains(&value) => None,
-            Kind::OneOf(words) => Some(format!("is none of: {}", words.join(", "))),
+            Kind::OneOfAnyCase(words)
+                if words.iter().any(|word| word.eq_ignore_ascii_case(value)) =>
+            {
+                None
+            }
+            Kind::OneOf(words) | Kind::OneOfAnyCase(words) => {
+                Some(format!("is none of: {}", words.join(", ")))
+            }
             Kind::Networks => value
                 .split(',')
                 .map(str::trim)
@@ -167,12 +177,22 @@ const fn ignored(group: Group, key: &'static str) -> Opt {
     option(group, Effect::Kept, key, Kind::Text, "", NO_EFFECT)
 }
 
+const fn tls(
+    key: &'static str,
+    flag: Option<&'static str>,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> Opt {
+    Opt { flag, ..option(Group::Tls, Effect::Start, key, kind, default, help) }
+}
+
 const fn flagged(flag: &'static str, option: Opt) -> Opt {
     Opt { flag: Some(flag), ..option }
 }
 
 use Effect::{Absent, Live, Start};
-use Kind::{Flag, Networks, Number, OneOf, Text};
+use Kind::{Flag, Networks, Number, OneOf, OneOfAnyCase, Text};
 
 /// All options, in the order they are printed.
 #[rustfmt::skip]
@@ -264,18 +284,30 @@ pub const OPTIONS: &[Opt] = &[
     ignored(Group::Client, "enableReconnectForGoAway"),
     ignored(Group::Client, "scanAvailableNameSrv"),
 
-    ignored(Group::Tls, "tls.server.mode"),
+    tls("tls.server.mode", Some("tls-server-mode"),
+        OneOf(&["disabled", "permissive", "enforcing"]), "permissive",
+        "serve plain connections, both kinds, or TLS only"),
+    tls("tls.config.file", Some("tls-config-file"), Text, "",
+        "file with more tls.* settings; default /etc/rocketmq/tls.properties if it exists"),
+    tls("tls.test.mode.enable", Some("tls-test-mode-enable"), Flag, "true",
+        "serve a self-signed certificate made at start, whatever files are named"),
+    tls("tls.server.certPath", Some("tls-server-cert-path"), Text, "",
+        "certificate chain in PEM form, the server's own first"),
+    tls("tls.server.keyPath", Some("tls-server-key-path"), Text, "", "private key in PEM form"),
+    // No flag: everybody can see a process's command line.
+    tls("tls.server.keyPassword", None, Text, "", "password of the private key"),
+    tls("tls.server.need.client.auth", Some("tls-server-need-client-auth"),
+        OneOfAnyCase(&["none", "optional", "require"]), "none",
+        "whether clients must show a certificate"),
+    tls("tls.server.authClient", Some("tls-server-auth-client"), Flag, "false",
+        "accept only certificates of clients that tls.server.trustCertPath vouches for"),
+    tls("tls.server.trustCertPath", Some("tls-server-trust-cert-path"), Text, "",
+        "certificates of those who may issue clients' certificates, in PEM form"),
+    tls("tls.ciphers", Some("tls-ciphers"), Text, "",
+        "cipher suites, separated by commas; empty all that are secure"),
+    tls("tls.protocols", Some("tls-protocols"), Text, "",
+        "TLSv1.2 and TLSv1.3, separated by a comma; empty both"),
     ignored(Group::Tls, "tls.enable"),
-    ignored(Group::Tls, "tls.config.file"),
-    ignored(Group::Tls, "tls.test.mode.enable"),
-    ignored(Group::Tls, "tls.server.keyPath"),
-    ignored(Group::Tls, "tls.server.certPath"),
-    ignored(Group::Tls, "tls.server.keyPassword"),
-    ignored(Group::Tls, "tls.server.need.client.auth"),
-    ignored(Group::Tls, "tls.server.authClient"),
-    ignored(Group::Tls, "tls.server.trustCertPath"),
-    ignored(Group::Tls, "tls.ciphers"),
-    ignored(Group::Tls, "tls.protocols"),
     ignored(Group::Tls, "tls.client.keyPath"),
     ignored(Group::Tls, "tls.client.keyPassword"),
     ignored(Group::Tls, "tls.client.certPath"),
@@ -332,6 +364,9 @@ mod tests {
         let level = find("logLevel").unwrap();
         assert_eq!(level.objection("debug"), None);
         assert!(level.objection("loud").unwrap().contains("off, error"));
+        let auth = find("tls.server.need.client.auth").unwrap();
+        assert_eq!(auth.objection("REQUIRE"), None);
+        assert!(auth.objection("must").unwrap().contains("none, optional"));
         let networks = find("proxyProtocolFrom").unwrap();
         assert_eq!(networks.objection("10.0.0.0/8, ::1"), None);
         assert!(networks.objection("10.0.0.0/8,lb1").unwrap().contains("\"lb1\""));

@@ -19,11 +19,16 @@ pub const ENV_HOME: &str = "ROCKETMQ_HOME";
 /// Environment variable: how headers of everything sent are serialized.
 pub const ENV_SERIALIZE_TYPE: &str = "ROCKETMQ_SERIALIZE_TYPE";
 
+/// Where a Java server looks for settings of TLS unless told otherwise.
+const TLS_FILE: &str = "/etc/rocketmq/tls.properties";
+
 /// Where a value comes from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Origin {
     /// A line of the settings file, from 1.
     File(PathBuf, usize),
+    /// A line of the file that `tls.config.file` names, from 1.
+    TlsFile(PathBuf, usize),
     /// A flag, by its long name.
     Flag(&'static str),
     /// An environment variable.
@@ -34,7 +39,9 @@ impl fmt::Display for Origin {
     /// What stands before a value in a message about it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Origin::File(path, line) => write!(f, "{}:{line}: ", path.display()),
+            Origin::File(path, line) | Origin::TlsFile(path, line) => {
+                write!(f, "{}:{line}: ", path.display())
+            }
             Origin::Flag(_) => f.write_str("command line: "),
             Origin::Env(_) => f.write_str("environment: "),
         }
@@ -57,6 +64,8 @@ pub struct Given {
 pub struct Raw {
     /// Argument of `-c`.
     pub config_file: Option<PathBuf>,
+    /// File with more settings of TLS: `tls.config.file`.
+    pub tls_file: Option<PathBuf>,
     /// `-p`: print all settings and end.
     pub print: bool,
     /// The user's home directory, if there is one.
@@ -101,6 +110,7 @@ pub fn read(
     let text = |name| env(name).map(|value| value.to_string_lossy().into_owned());
     let mut raw = Raw {
         config_file: matches.get_one::<PathBuf>("configFile").cloned(),
+        tls_file: None,
         print: matches.get_flag("printConfigItem"),
         user_home: env("HOME").filter(|home| !home.is_empty()).map(PathBuf::from),
         serialize_type: text(ENV_SERIALIZE_TYPE),
@@ -114,14 +124,44 @@ pub fn read(
     if let Some(path) = &raw.config_file {
         raw.given.extend(read_file(path)?);
     }
+    let mut flags = Vec::new();
     for option in OPTIONS {
         let Some(flag) = option.flag else { continue };
         if let Some(value) = matches.get_one::<String>(option.key) {
             let (key, value) = (option.key.to_owned(), value.clone());
-            raw.given.push(Given { key, value, origin: Origin::Flag(flag) });
+            flags.push(Given { key, value, origin: Origin::Flag(flag) });
         }
     }
+    raw.tls_file = tls_file(raw.given.iter().chain(&flags));
+    if let Some(path) = &raw.tls_file {
+        raw.given.extend(read_tls_file(path)?);
+    }
+    raw.given.extend(flags);
     Ok(Asked::Run(Box::new(raw)))
+}
+
+/// The file with the settings of TLS: as told, else where a Java server looks for one.
+fn tls_file<'a>(given: impl Iterator<Item = &'a Given>) -> Option<PathBuf> {
+    let told = given.filter(|given| given.key == "tls.config.file").last();
+    match told.map(|given| given.value.trim()).filter(|path| !path.is_empty()) {
+        Some(path) => Some(path.into()),
+        None => Some(PathBuf::from(TLS_FILE)).filter(|path| path.exists()),
+    }
+}
+
+/// Entries of the file with the settings of TLS; others than `tls.*` mean nothing there.
+///
+/// # Errors
+/// When it cannot be read or has a malformed escape.
+pub(super) fn read_tls_file(path: &Path) -> Result<Vec<Given>, Fatal> {
+    let mut given = read_file(path)?;
+    given.retain(|given| given.key.starts_with("tls."));
+    for given in &mut given {
+        if let Origin::File(path, line) = &mut given.origin {
+            given.origin = Origin::TlsFile(std::mem::take(path), *line);
+        }
+    }
+    Ok(given)
 }
 
 /// Entries of the settings file.
@@ -177,6 +217,10 @@ fn command() -> Command {
                 .require_equals(true)
                 .default_missing_value("true")
                 .value_name("true|false"),
+            Kind::OneOfAnyCase(words) => arg
+                .value_name("WORD")
+                .ignore_case(true)
+                .value_parser(words.iter().map(PossibleValue::new).collect::<Vec<_>>()),
             Kind::OneOf(words) => arg
                 .value_name("WORD")
                 .value_parser(words.iter().map(PossibleValue::new).collect::<Vec<_>>())
@@ -303,6 +347,24 @@ mod tests {
         let file = |line| Origin::File(file.path().to_owned(), line);
         let flag = Origin::Flag("listen-port");
         assert_eq!(origins, [Origin::Env(ENV_HOME), file(2), file(3), flag]);
+    }
+
+    #[test]
+    fn the_file_for_tls_stands_between_settings_file_and_flags() {
+        let mut tls = tempfile::NamedTempFile::new().unwrap();
+        tls.write_all(b"tls.server.certPath=/c\nlistenPort=1\n").unwrap();
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        write!(file, "tls.config.file={}\ntls.ciphers=a\n", tls.path().display()).unwrap();
+        let path = file.path().to_str().unwrap();
+        let raw = raw(&["-c", path, "--tls.server.mode", "enforcing"]);
+        let keys: Vec<_> = raw.given.iter().map(|given| &*given.key).collect();
+        assert_eq!(
+            keys,
+            ["tls.config.file", "tls.ciphers", "tls.server.certPath", "tls.server.mode"]
+        );
+        assert_eq!(raw.given[2].origin, Origin::TlsFile(tls.path().to_owned(), 1));
+        let missing = ask(&["--tls-config-file=/no/such/file"]).unwrap_err();
+        assert!(missing.message.contains("/no/such/file"), "{missing}");
     }
 
     #[test]

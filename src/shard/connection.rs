@@ -13,6 +13,8 @@ use crate::ids::ConnKey;
 use crate::limits::{
     LARGE_FRAME_BYTES, OUTPUT_HIGH_WATER_BYTES, OWED_PER_CONNECTION_MAX, SHARED_FRAME_BYTES_MIN,
 };
+use crate::tls::ChannelError;
+use crate::tls::options::Mode;
 use crate::wire::WireError;
 use crate::wire::frame::{self, FrameHead};
 
@@ -27,6 +29,10 @@ pub(super) enum Fault {
     Malformed(WireError),
     /// A TLS hello, and TLS is not served here.
     Tls,
+    /// No TLS hello, and only TLS is served here.
+    Plain,
+    /// A TLS handshake or record that is refused.
+    Channel(ChannelError),
     /// A malformed PROXY header.
     Proxy(&'static str),
     /// A PROXY header from a peer that may not send one.
@@ -40,6 +46,8 @@ impl fmt::Display for Fault {
             Fault::Tls => {
                 f.write_str("not the remoting protocol: looks like TLS (TLS is off here)")
             }
+            Fault::Plain => f.write_str("not TLS (tls.server.mode is enforcing)"),
+            Fault::Channel(error) => write!(f, "TLS: {error}"),
             Fault::Proxy(reason) => write!(f, "malformed PROXY header: {reason}"),
             Fault::ProxyNotAllowed => {
                 f.write_str("a PROXY header from a peer that may not send one")
@@ -55,6 +63,8 @@ enum Phase {
     Fresh,
     /// Behind a PROXY header: perhaps TLS comes.
     Proxied,
+    /// TLS begins; the hello is in the input.
+    Hello,
     /// Frames.
     Frames,
 }
@@ -67,6 +77,7 @@ enum Phase {
 #[derive(Debug)]
 pub(super) struct Connection {
     key: ConnKey,
+    mode: Mode,
     phase: Phase,
     /// Received and not yet served: part of a frame, or frames that wait while the connection is
     /// stalled.
@@ -87,9 +98,10 @@ pub(super) struct Connection {
 
 impl Connection {
     /// A connection that has not sent a byte.
-    pub(super) fn new(key: ConnKey) -> Connection {
+    pub(super) fn new(key: ConnKey, mode: Mode) -> Connection {
         Connection {
             key,
+            mode,
             phase: Phase::Fresh,
             input: BytesMut::new(),
             output: Vec::new(),
@@ -129,6 +141,20 @@ impl Connection {
         }
         self.input.extend_from_slice(rest);
         Ok(())
+    }
+
+    /// True if [`Connection::take_hello`] has something.
+    pub(super) fn in_hello(&self) -> bool {
+        self.phase == Phase::Hello
+    }
+
+    /// The beginning of a TLS hello, once: from then on the connection expects plaintext.
+    pub(super) fn take_hello(&mut self) -> Option<BytesMut> {
+        if self.phase != Phase::Hello {
+            return None;
+        }
+        self.phase = Phase::Frames;
+        Some(mem::take(&mut self.input))
     }
 
     /// Goes on with buffered frames after a stall.
@@ -240,11 +266,15 @@ impl Connection {
         if self.phase == Phase::Proxied {
             match self.input.first() {
                 None => return Ok(false),
-                Some(byte) if sniff::is_tls(*byte) => return Err(Fault::Tls),
+                Some(byte) if sniff::is_tls(*byte) => match self.mode {
+                    Mode::Disabled => return Err(Fault::Tls),
+                    Mode::Permissive | Mode::Enforcing => self.phase = Phase::Hello,
+                },
+                Some(_) if self.mode == Mode::Enforcing => return Err(Fault::Plain),
                 Some(_) => self.phase = Phase::Frames,
             }
         }
-        Ok(true)
+        Ok(self.phase == Phase::Frames)
     }
 
     fn serve_buffered(&mut self, requests: &mut dyn Requests) -> Result<(), Fault> {

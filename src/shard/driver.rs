@@ -1,9 +1,10 @@
 //! Moves bytes between the ring and the connections. The only await is the sleep.
 //!
 //! What is decided about a connection (read on, pause, close) and what is due by time stands in
-//! [`lifecycle`].
+//! [`lifecycle`]; what TLS does to its bytes in [`secure`].
 
 mod lifecycle;
+mod secure;
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,7 +16,7 @@ use crossbeam::utils::CachePadded;
 use super::ShardOptions;
 use super::buffers::Spares;
 use super::complaints::Complaints;
-use super::connection::Connection;
+use super::connection::{Connection, Fault};
 use super::idle::IdleWheel;
 use super::mail::Mail;
 use super::service::Service;
@@ -26,7 +27,9 @@ use crate::ids::{ConnKey, ShardId};
 use crate::limits::{RECEIVE_BUFFER_BYTES, RECEIVE_BUFFERS};
 use crate::metrics::ShardCounters;
 use crate::ring::{Event, Filled, Key, Ring, RingOptions, Turn};
+use crate::tls::{Channel, Progress};
 use crate::writer::request::ToShard;
+use secure::Secure;
 
 /// Events between two submissions: what has been answered should not wait long for the rest.
 const EVENTS_PER_TURN: usize = 512;
@@ -34,6 +37,10 @@ const EVENTS_PER_TURN: usize = 512;
 /// A connection and what the driver knows of it.
 struct Seat {
     connection: Connection,
+    /// Its TLS, if it has any.
+    channel: Option<Box<Channel>>,
+    /// Second in which the TLS handshake began.
+    tls_since_s: u32,
     /// Second of the last byte in or out.
     active_s: u32,
     /// The ring was told to receive no more for now.
@@ -54,6 +61,8 @@ enum Reason {
     Malformed,
     Foreign,
     Proxy,
+    Plain,
+    Tls,
     Expired,
     Shutdown,
 }
@@ -82,6 +91,7 @@ pub(super) struct Driver<S> {
     parked: Vec<Key>,
     spares: Spares,
     wheel: Option<IdleWheel>,
+    secure: Secure,
     alarms: Alarms,
     faults: Complaints,
     accept_failures: Complaints,
@@ -136,6 +146,7 @@ impl<S: Service> Driver<S> {
             parked: Vec::new(),
             spares: Spares::default(),
             wheel,
+            secure: Secure::new(options.tls, connections_max, seconds(now)),
             alarms: Alarms::default(),
             faults: Complaints::default(),
             accept_failures: Complaints::default(),
@@ -180,7 +191,7 @@ impl<S: Service> Driver<S> {
                     self.counters.bytes_out.add(buffer.len() as u64);
                     self.spares.give(buffer);
                     if let Some(seat) = seat_mut(&mut self.seats, key) {
-                        seat.connection.sent();
+                        seat.sent();
                     }
                     self.moved(key);
                     self.proceed(key);
@@ -204,19 +215,32 @@ impl<S: Service> Driver<S> {
     fn received(&mut self, key: Key, filled: Filled) {
         let Driver { service, ring, seats, spares, counters, proxy_sources, running, .. } = self;
         let mut result = Ok(());
+        let mut progress = Progress::default();
         if let Some(seat) = seat_mut(seats, key) {
             let bytes = ring.bytes(&filled);
             counters.bytes_in.add(bytes.len() as u64);
             seat.active_s = seconds(*running);
             if seat.leaving.is_none() {
-                let trusted = || trusted(proxy_sources, ring, key);
-                let connection = &mut seat.connection;
-                connection.lend(|| spares.take());
-                result = service.batch(|requests| connection.received(bytes, &trusted, requests));
+                seat.connection.lend(|| spares.take());
+                if seat.channel.is_some() {
+                    (progress, result) = seat.open(bytes, service, spares);
+                } else {
+                    let trusted = || trusted(proxy_sources, ring, key);
+                    let connection = &mut seat.connection;
+                    result =
+                        service.batch(|requests| connection.received(bytes, &trusted, requests));
+                    if connection.in_hello() {
+                        ring.give_back(filled);
+                        (progress, result) = self.begin_tls(key);
+                        self.settle(key, result);
+                        return self.progressed(key, progress);
+                    }
+                }
             }
         }
         ring.give_back(filled);
         self.settle(key, result);
+        self.progressed(key, progress);
     }
 
     /// Serves what was held back by a stall.
@@ -253,8 +277,10 @@ impl<S: Service> Driver<S> {
         for key in std::mem::take(&mut self.dirty) {
             let Some(seat) = seat_mut(&mut self.seats, key) else { continue };
             seat.dirty = false;
-            if let Some(output) = seat.connection.take_output() {
-                self.ring.send(key, output);
+            match seat.take_output(&mut self.spares) {
+                Ok(Some(output)) => self.ring.send(key, output),
+                Ok(None) => {}
+                Err(error) => self.settle(key, Err(Fault::Channel(error))),
             }
         }
     }

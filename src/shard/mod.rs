@@ -8,9 +8,9 @@
 //! ```
 //!
 //! A request, file by file: [`driver`] takes the bytes from the ring, [`connection`] finds the
-//! frames, [`service`] is where answers come from. TLS would stand between the driver and the
-//! connection: ciphertext from the ring, plaintext to `Connection::received`, and the connection's
-//! output through it before it goes to the ring.
+//! frames, [`service`] is where answers come from. TLS stands between driver and connection, in
+//! `driver/secure.rs`: ciphertext from the ring, plaintext to `Connection::received`, and the
+//! connection's output through it before it goes to the ring.
 //!
 //! **Never:** a receive or output buffer kept for a connection that has nothing in it; an
 //! allocation of a size that a peer announced; a view held across an await.
@@ -43,6 +43,7 @@ use crate::clock::Clock;
 use crate::config::network::Network;
 use crate::ids::ShardId;
 use crate::metrics::ShardCounters;
+use crate::tls::Tls;
 
 /// Locked memory of one executor's own buffers, for files: a shard has none. The least that glommio
 /// takes.
@@ -67,6 +68,8 @@ pub struct ShardOptions {
     pub drain_ms: u64,
     /// Who may send a PROXY header; empty is anybody.
     pub proxy_sources: Vec<Network>,
+    /// What it serves TLS with.
+    pub tls: Tls,
     /// Where it counts.
     pub counters: Arc<CachePadded<ShardCounters>>,
     /// The server's clock.

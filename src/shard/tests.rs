@@ -93,6 +93,7 @@ fn serve(change: impl FnOnce(&mut ShardOptions)) -> Server {
         idle_s: 120,
         drain_ms: 5000,
         proxy_sources: Vec::new(),
+        tls: crate::tls::Tls::disabled(),
         counters: Arc::clone(&counters),
         clock: Clock::start(),
     };

@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use super::*;
+use crate::tls::options::{ClientAuth, Mode};
 
 fn given(key: &str, value: &str, origin: Origin) -> Given {
     Given { key: key.to_owned(), value: value.to_owned(), origin }
@@ -137,12 +138,11 @@ fn odd_lines_are_warned_of_once() {
         ("listenPort", "2"),
         ("listenPort", "3"),
         ("brokerId", "0"),
-        ("tls.server.mode", "enforcing"),
+        ("tls.enable", "true"),
     ]);
     let wanted = [
         "namesrv.conf:2: listenport has no effect; did you mean listenPort?",
         "namesrv.conf:4: listenPort stands in line 3 too; the last counts",
-        "namesrv.conf:6: tls.server.mode has no effect: this server has no TLS",
         "namesrv.conf: not known here, kept without effect: brokerName (line 1), brokerId (line 5)",
     ];
     assert_eq!(config.warnings, wanted);
@@ -229,4 +229,40 @@ fn go_away_takes_as_long_as_told_only_if_switched_on() {
     assert_eq!(config(&[("shutdownWaitTimeSeconds", "5")]).stop_ms, None);
     let graceful = [("enableShutdownGracefully", "true"), ("shutdownWaitTimeSeconds", "5")];
     assert_eq!(config(&graceful).stop_ms, Some(5000));
+}
+
+#[test]
+fn settings_of_tls_come_from_the_settings_file_and_stronger_from_their_own() {
+    let mut raw = file(&[
+        ("tls.server.mode", "enforcing"),
+        ("tls.server.certPath", "/weak"),
+        ("tls.server.need.client.auth", "Require"),
+        ("tls.protocols", "TLSv1.3, TLSv1.2"),
+    ]);
+    for (line, (key, value)) in [
+        ("tls.server.certPath", "/cert"),
+        ("tls.server.keyPassword", "hunter2"),
+        ("tls.test.mode.enable", "false"),
+        ("tls.client.certPath", "/other"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        raw.given.push(given(key, value, Origin::TlsFile("tls.properties".into(), line)));
+    }
+    let config = Config::check(raw).unwrap();
+    let tls = &config.tls;
+    assert_eq!((tls.mode, tls.client_auth), (Mode::Enforcing, ClientAuth::Require));
+    assert_eq!(tls.cert_path.as_deref(), Some(Path::new("/cert")));
+    assert_eq!(tls.protocols, ["TLSv1.3", "TLSv1.2"]);
+    assert!(!tls.test_mode && !tls.verify_clients && tls.key_path.is_none());
+    assert_eq!(config.warnings, [""; 0]);
+    assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
+    assert!(!config.print_items().contains("hunter2"));
+    assert!(!listing(&config).contains("hunter2"));
+    assert!(!config.settings.file_text().contains("hunter2"), "it is not the settings file's");
+    assert!(config.settings.file_text().contains("tls.server.certPath=/weak\n"));
+    let message = errors(&[("tls.server.mode", "Enforcing"), ("tls.test.mode.enable", "no")]);
+    assert!(message.contains("namesrv.conf:1: tls.server.mode=Enforcing is none of: disabled"));
+    assert!(message.contains("namesrv.conf:2: "), "{message}");
 }

@@ -46,7 +46,11 @@ fn frame(header: &[u8], body_bytes: usize) -> Vec<u8> {
 }
 
 fn connection() -> Connection {
-    Connection::new(ConnKey { shard: ShardId(0), slot: 3, generation: 9 })
+    connection_in(Mode::Disabled)
+}
+
+fn connection_in(mode: Mode) -> Connection {
+    Connection::new(ConnKey { shard: ShardId(0), slot: 3, generation: 9 }, mode)
 }
 
 fn anybody() -> bool {
@@ -247,6 +251,36 @@ fn tls_is_recognised_also_behind_a_proxy_header() {
     let behind = [&b"PROXY UNKNOWN\r\n"[..], &hello].concat();
     assert_eq!(feed(&mut connection(), &behind, 1).1, Err(Fault::Tls));
     assert!(matches!(feed(&mut connection(), b"PROXY NONSENSE\r\n", 99).1, Err(Fault::Proxy(_))));
+}
+
+#[test]
+fn where_tls_is_served_its_hello_comes_out_whole_and_frames_are_expected_behind_it() {
+    let hello = [0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3, 0, 0, 0];
+    for mode in [Mode::Permissive, Mode::Enforcing] {
+        for before in [&b""[..], b"PROXY UNKNOWN\r\n"] {
+            let mut connection = connection_in(mode);
+            let bytes = [before, &hello].concat();
+            let (echo, result) = feed(&mut connection, &bytes, bytes.len());
+            assert_eq!((result, echo.frames.len()), (Ok(()), 0));
+            assert!(connection.in_hello());
+            assert_eq!(connection.take_hello().as_deref(), Some(&hello[..]));
+            assert_eq!(connection.take_hello(), None);
+            assert_eq!(feed_well(&mut connection, &frame(b"one", 0)).frames.len(), 1);
+        }
+    }
+}
+
+#[test]
+fn where_tls_is_enforced_nothing_plain_is_served() {
+    let request = frame(b"one", 20);
+    for bytes in [request.clone(), [b"PROXY UNKNOWN\r\n", &request[..]].concat()] {
+        for piece in [1, 12, bytes.len()] {
+            let (echo, result) = feed(&mut connection_in(Mode::Enforcing), &bytes, piece);
+            assert_eq!((result, echo.frames.len()), (Err(Fault::Plain), 0));
+        }
+    }
+    let (echo, result) = feed(&mut connection_in(Mode::Permissive), &request, 4096);
+    assert_eq!((result, echo.frames.len()), (Ok(()), 1));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What becomes of a connection between its first byte and its last, and what is due by time.
 
+use std::fmt;
 use std::io;
 
 use super::{Alarms, Driver, Reason, Seat, seat_mut, seconds};
@@ -17,7 +18,9 @@ impl<S: Service> Driver<S> {
         let now_s = seconds(self.running);
         let conn = ConnKey { shard: self.shard, slot: key.slot, generation: key.generation };
         let seat = Seat {
-            connection: Connection::new(conn),
+            connection: Connection::new(conn, self.secure.tls.mode()),
+            channel: None,
+            tls_since_s: 0,
             active_s: now_s,
             paused: false,
             parked: false,
@@ -70,21 +73,24 @@ impl<S: Service> Driver<S> {
         if let Some(buffer) = connection.reclaim() {
             self.spares.give(buffer);
         }
-        if !seat.dirty && connection.has_output() {
-            seat.dirty = true;
-            self.dirty.push(key);
-        }
         if let Some(reason) = seat.leaving {
             let done = match reason {
                 // What it was sent may still arrive; what it is owed does not matter any more.
-                Reason::Malformed | Reason::Foreign | Reason::Proxy => connection.flushed(),
-                _ => connection.quiet(),
+                Reason::Malformed | Reason::Foreign | Reason::Proxy | Reason::Tls => seat.flushed(),
+                _ => seat.quiet(),
             };
-            if done {
-                self.close(key, reason);
+            if done && !seat.end_channel(&mut self.spares) {
+                return self.close(key, reason);
             }
+        }
+        if !seat.dirty && seat.has_output() {
+            seat.dirty = true;
+            self.dirty.push(key);
+        }
+        if seat.leaving.is_some() {
             return;
         }
+        let connection = &mut seat.connection;
         let held_back = over_budget && connection.in_large_frame();
         let park = held_back && !seat.parked;
         seat.parked |= park;
@@ -128,6 +134,8 @@ impl<S: Service> Driver<S> {
             Reason::Malformed => &counters.closed_malformed,
             Reason::Foreign => &counters.closed_foreign,
             Reason::Proxy => &counters.closed_proxy,
+            Reason::Plain => &counters.closed_plain,
+            Reason::Tls => &counters.closed_tls,
             Reason::Expired => &counters.closed_expired,
             Reason::Shutdown => &counters.closed_shutdown,
         }
@@ -138,6 +146,7 @@ impl<S: Service> Driver<S> {
         if let Some(wheel) = &mut self.wheel {
             wheel.remove(key.slot);
         }
+        self.secure.forget(key);
         // At shutdown the brokers are not gone; we are.
         if seat.connection.tell_close() && reason != Reason::Shutdown {
             self.service.closed(seat.connection.key());
@@ -150,14 +159,21 @@ impl<S: Service> Driver<S> {
             Fault::Malformed(error) if error.foreign().is_none() => Reason::Malformed,
             Fault::Malformed(_) | Fault::Tls => Reason::Foreign,
             Fault::Proxy(_) | Fault::ProxyNotAllowed => Reason::Proxy,
+            Fault::Plain => Reason::Plain,
+            Fault::Channel(_) => Reason::Tls,
         };
+        self.complain(key, fault);
+        self.leave(key, reason);
+    }
+
+    /// Says why a connection is closed, unless that was said of others a moment ago.
+    pub(super) fn complain(&mut self, key: Key, why: &dyn fmt::Display) {
         if let Some(left_out) = self.faults.may_write(self.now) {
             let source = seat_mut(&mut self.seats, key).and_then(|seat| seat.connection.source());
             let peer = source.or_else(|| self.ring.peer(key));
             let peer = peer.map_or_else(|| "a peer that is gone".to_owned(), |at| at.to_string());
-            tracing::warn!(shard = self.shard.0, left_out, "closing {peer}: {fault}");
+            tracing::warn!(shard = self.shard.0, left_out, "closing {peer}: {why}");
         }
-        self.leave(key, reason);
     }
 
     pub(super) fn accept_failed(&mut self, error: &io::Error) {
@@ -213,10 +229,11 @@ impl<S: Service> Driver<S> {
             self.for_each_connection(|driver, key| driver.close(key, Reason::Shutdown));
         }
         self.close_idle();
+        self.close_unready();
         let idle = self.wheel.as_ref().and_then(|wheel| wheel.next_s());
         let idle = idle.map(|second| self.by_running(second));
         let Alarms { accept, look_again, drained, refresh, .. } = self.alarms;
-        let rest = [accept, look_again, drained, idle];
+        let rest = [accept, look_again, drained, idle, self.secure.next()];
         self.alarm(rest.into_iter().flatten().fold(refresh, Tick::min));
     }
 
@@ -253,7 +270,7 @@ impl<S: Service> Driver<S> {
     }
 
     /// Makes sure that the timer ends at `at` or earlier.
-    fn alarm(&mut self, at: Tick) {
+    pub(super) fn alarm(&mut self, at: Tick) {
         if self.alarms.armed.is_none_or(|armed| at < armed) {
             self.alarms.armed = Some(at);
             // One more, so that the clock, which is cut to milliseconds, has passed `at`.

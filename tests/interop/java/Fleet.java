@@ -12,6 +12,8 @@ final class Fleet {
     static final String B = "broker-b";
     /** A broker, in a cluster of its own, that compresses its registrations. */
     static final String COMPRESSING = "broker-z";
+    /** The broker of {@link #secure}. */
+    static final String SECURE = "broker-t";
 
     final Setup setup;
     final NameServer server;
@@ -23,16 +25,28 @@ final class Fleet {
     /** One row of {@code clusterList}. */
     record Member(String cluster, String name, String id, String address) { }
 
-    Fleet(Setup setup) {
+    private Fleet(Setup setup, NameServer server, Mqadmin mqadmin) {
         this.setup = setup;
-        server = new NameServer(setup, "server");
-        mqadmin = new Mqadmin(setup);
+        this.server = server;
+        this.mqadmin = mqadmin;
+    }
+
+    Fleet(Setup setup) {
+        this(setup, new NameServer(setup, "server", List.of()), new Mqadmin(setup, "mqadmin"));
         add(new Broker(setup, A, CLUSTER, List.of(), List.of()));
         // The second one sends RocketMQ's binary header instead of the JSON one.
         add(new Broker(setup, B, CLUSTER, List.of("-Drocketmq.serialize.type=ROCKETMQ"),
             List.of()));
         add(new Broker(setup, COMPRESSING, "CompressingCluster", List.of(),
             List.of("compressedRegister=true")));
+    }
+
+    /** A fleet of its own, with one broker, whose programs speak TLS alone. Not started. */
+    Fleet secure(Tls tls) {
+        Fleet fleet = new Fleet(setup, new NameServer(setup, "tls-server", tls.ofServer()),
+            new Mqadmin(setup, "tls-mqadmin", tls.ofClient()));
+        fleet.add(new Broker(setup, SECURE, CLUSTER, tls.ofBroker(), List.of()));
+        return fleet;
     }
 
     private void add(Broker broker) {
@@ -103,7 +117,7 @@ final class Fleet {
 
     /** A further server of the same kind, on a port and folder of its own; not started. */
     NameServer anotherServer(String name) {
-        return new NameServer(setup, name);
+        return new NameServer(setup, name, List.of());
     }
 
     /** Runs {@link RoundTrip}; returns the line that it printed. */

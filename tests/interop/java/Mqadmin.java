@@ -13,6 +13,8 @@ final class Mqadmin {
     private static final int ANSWER_SECONDS = 30;
 
     private final Setup setup;
+    private final String name;
+    private final String[] jvmOptions;
     private final ExecutorService reader = Executors.newSingleThreadExecutor(task -> {
         Thread thread = new Thread(task, "mqadmin answers");
         thread.setDaemon(true);
@@ -23,16 +25,19 @@ final class Mqadmin {
     private DataInputStream answers;
     private volatile Answer last = new Answer("(none)", "");
 
-    Mqadmin(Setup setup) {
+    Mqadmin(Setup setup, String name, String... jvmOptions) {
         this.setup = setup;
+        this.name = name;
+        this.jvmOptions = jvmOptions;
     }
 
     void start() throws IOException {
-        var folder = setup.runFolder.resolve("mqadmin");
+        var folder = setup.runFolder.resolve(name);
         // Its output is part of the answers, so its logging is off.
-        List<String> command = setup.jvm(folder, 256, "-Dinterop.log=OFF");
+        List<String> command = setup.jvm(folder, 256, jvmOptions);
+        command.add(1, "-Dinterop.log=OFF");
         command.add("MqadminHost");
-        program = Program.startPiped("mqadmin", folder, Setup.environment(folder), command);
+        program = Program.startPiped(name, folder, Setup.environment(folder), command);
         commands = new DataOutputStream(program.process.getOutputStream());
         answers = new DataInputStream(program.process.getInputStream());
     }

@@ -13,11 +13,14 @@ final class NameServer {
     private final String name;
     private final Path folder;
     private final int port;
+    /** Further settings, as {@code key=value}. */
+    private final List<String> settings;
     private Program program;
 
-    NameServer(Setup setup, String name) {
+    NameServer(Setup setup, String name, List<String> settings) {
         this.setup = setup;
         this.name = name;
+        this.settings = settings;
         this.folder = setup.runFolder.resolve(name);
         this.port = setup.kind == Setup.Kind.GIVEN ? 0 : setup.freePorts();
     }
@@ -48,21 +51,25 @@ final class NameServer {
 
     private List<String> command() throws IOException {
         Files.createDirectories(folder);
-        Path settings = folder.resolve("namesrv.properties");
-        if (Files.notExists(settings)) {
-            Files.write(settings, List.of(
+        Path file = folder.resolve("namesrv.properties");
+        if (Files.notExists(file)) {
+            List<String> lines = new ArrayList<>(List.of(
                 "listenPort=" + port,
                 "bindAddress=127.0.0.1",
                 "kvConfigPath=" + folder.resolve("kvConfig.json")));
+            lines.addAll(settings);
+            Files.write(file, lines);
         }
         List<String> command = new ArrayList<>();
         if (setup.kind == Setup.Kind.JAVA) {
-            command.addAll(setup.jvm(folder, 256));
+            // The Java server reads some settings, those of TLS, from nowhere else.
+            String[] options = settings.stream().map(line -> "-D" + line).toArray(String[]::new);
+            command.addAll(setup.jvm(folder, 256, options));
             command.add("org.apache.rocketmq.namesrv.NamesrvStartup");
         } else {
             command.add(setup.server);
         }
-        command.addAll(List.of("-c", settings.toString()));
+        command.addAll(List.of("-c", file.toString()));
         return command;
     }
 

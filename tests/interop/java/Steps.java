@@ -65,7 +65,9 @@ final class Steps {
         new Step("server-restart", "a restarted server has the route within one heartbeat",
             A, Steps::serverRestart).thatControlsServers(),
         new Step("broker-stop", "after SIGTERM to its broker a topic has no route",
-            A, Steps::brokerStop));
+            A, Steps::brokerStop),
+        new Step("tls", "broker, mqadmin and client work by TLS alone, with certificates verified",
+            List.of(), Steps::tls).thatControlsServers());
 
     private Steps() { }
 
@@ -381,5 +383,29 @@ final class Steps {
 
     private static String after(String what, double seconds) {
         return String.format(Locale.ROOT, "%s after %.1f s", what, seconds);
+    }
+
+    private static String tls(Fleet fleet) throws Exception {
+        Tls tls = Tls.make(fleet.setup.runFolder.resolve("tls"));
+        Fleet secure = fleet.secure(tls);
+        secure.start(List.of(Fleet.SECURE));
+        try {
+            secure.use(List.of(Fleet.SECURE));
+            Route route = secure.makeTopicOn(secure.broker(Fleet.SECURE), "made-by-tls", 4);
+            String name = "client-tls";
+            Expect.equal("the client's result",
+                "sent=100 received=100 strangers=0 brokers={" + Fleet.SECURE + "=100}",
+                secure.roundTrip(name, "made-by-tls", 100, tls.ofClient()));
+            Answer plain = fleet.mqadminAt(secure.server, "topicRoute", "-t", "made-by-tls");
+            Expect.that("topicRoute without TLS", "no route", !plain.text().contains("brokerDatas"),
+                plain.text());
+            Expect.equal("the route", route, secure.route("made-by-tls"));
+            return "100 messages, no plaintext";
+        } finally {
+            for (Program program : secure.programs()) {
+                program.kill();
+                fleet.watch(program);
+            }
+        }
     }
 }
