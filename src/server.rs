@@ -29,7 +29,7 @@ use crate::notify::{NoticeCounters, Notifier};
 use crate::publish::{Publisher, Readers, View};
 use crate::ring::Doorbell;
 use crate::shard::mail::{self, Mail, PostBox};
-use crate::shard::shutdown::StopSwitch;
+use crate::shard::shutdown::{StopSignal, StopSwitch};
 use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
 use crate::store::StoreThread;
@@ -173,17 +173,15 @@ impl Running {
             stop: Arc::clone(&stop_writer),
         });
         let counters: Vec<Counters> = (0..count).map(|_| Arc::default()).collect();
-        let readers = &readers;
-        let shared = Shared { config, readers, tls, events, clock, max_connections, count };
+        let shared =
+            Shared { config, readers: &readers, tls, events, clock, max_connections, count };
         let ends = listeners.into_iter().zip(senders).zip(mails).zip(&counters);
         let mut shards = Vec::with_capacity(count);
         for (index, (((listener, lane), mail), counters)) in ends.enumerate() {
-            let options = shared.options(index, listener, Arc::clone(counters))?;
-            let name = format!("shard-{index}");
-            let serving = shared.serving(&name, lane, Arc::clone(counters));
-            let shard = Shard::with_service(options, serving, mail, stop_shards.signal());
+            let signal = stop_shards.signal();
+            let shard = shared.shard(index, listener, lane, mail, Arc::clone(counters), signal)?;
             let handle = shard::run_on_core(shard, plan.shards[index]);
-            shards.push((name, handle.map_err(internal("start a shard"))?));
+            shards.push((shard_name(index), handle.map_err(internal("start a shard"))?));
         }
         let writer = run_writer(writer, plan.writer, ended("writer", events))
             .map_err(internal("start the writer"))?;
@@ -295,6 +293,10 @@ impl Running {
     }
 }
 
+fn shard_name(index: usize) -> String {
+    format!("shard-{index}")
+}
+
 /// What all shards are made from.
 struct Shared<'a> {
     config: &'a Config,
@@ -307,6 +309,20 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
+    fn shard(
+        &self,
+        index: usize,
+        listener: TcpListener,
+        lane: LaneSender,
+        mail: Mail,
+        counters: Counters,
+        stop: StopSignal,
+    ) -> Result<Shard<Serving>, Fatal> {
+        let serving = self.serving(&shard_name(index), lane, Arc::clone(&counters));
+        let options = self.options(index, listener, counters)?;
+        Ok(Shard::with_service(options, serving, mail, stop))
+    }
+
     fn options(
         &self,
         index: usize,
