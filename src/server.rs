@@ -23,7 +23,7 @@ use crate::fatal::{Exit, Fatal};
 use crate::handler::Desk;
 use crate::ids::ShardId;
 use crate::kv::KvTable;
-use crate::limits::CONNECTIONS_PER_SHARD_MAX;
+use crate::limits::{CONNECTIONS_PER_SHARD_MAX, OUTPUT_BYTES_MAX, PARTIAL_FRAMES_BYTES_MAX};
 use crate::metrics::{self, ShardCounters};
 use crate::notify::{NoticeCounters, Notifier};
 use crate::publish::{Publisher, Readers, View};
@@ -306,6 +306,9 @@ impl Shared<'_> {
             proxy_sources: self.config.proxy_protocol_from.clone(),
             counters,
             clock: self.clock,
+            partial_frames_bytes_max: PARTIAL_FRAMES_BYTES_MAX,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            on_ready: Box::new(|| ()),
         })
     }
 
