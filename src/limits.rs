@@ -42,6 +42,15 @@ pub const OWED_PER_CONNECTION_MAX: usize = 1024;
 /// Output of one connection beyond which the shard stops reading from it, until it drains (Netty's
 /// high-water mark).
 pub const OUTPUT_HIGH_WATER_BYTES: usize = 64 << 10;
+/// Most bytes of frames that are not complete, all connections of one shard together; over it the
+/// largest are closed.
+pub const PARTIAL_FRAMES_BYTES_MAX: usize = 512 << 20;
+/// Most bytes of answers that are not sent, all connections of one shard together; over it the
+/// largest are closed, and from half of it on no connection is served while it has some.
+pub const OUTPUT_BYTES_MAX: usize = 512 << 20;
+/// Time for a frame to come in, in seconds, once it has begun; later the connection counts as
+/// silent.
+pub const PARTIAL_FRAME_S_MAX: u32 = 60;
 /// Receive buffers of one shard's ring, a power of two; when all are filled, the kernel holds back
 /// until some return.
 pub const RECEIVE_BUFFERS: u16 = 1024;
@@ -144,6 +153,8 @@ const _: () = assert!(KV_BYTES_MAX + HEADER_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(HEADER_BYTES_MAX < KV_BYTES_MAX);
 const _: () = assert!(RUNNING_STEP_MS_MAX < HEARTBEAT_TIMEOUT_MS);
 const _: () = assert!((FRAME_BYTES_MAX as u64) < STORE_FILE_BYTES_MAX);
+const _: () = assert!(PARTIAL_FRAMES_BYTES_MAX >= 8 * FRAME_BYTES_MAX);
+const _: () = assert!(OUTPUT_BYTES_MAX >= 8 * FRAME_BYTES_MAX);
 const _: () = assert!(RECEIVE_BUFFERS.is_power_of_two());
 const _: () = assert!(CONNECTIONS_PER_SHARD_MAX <= 1 << 24);
 const _: () = assert!(SHARED_FRAME_BYTES_MIN <= LARGE_FRAME_BYTES);

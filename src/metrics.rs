@@ -78,6 +78,8 @@ shard_counters! {
     closed_tls,
     /// Connections closed because their broker had been silent for too long.
     closed_expired,
+    /// Connections closed because the shard's connections held too many bytes, and these the most.
+    closed_over_budget,
     /// Connections closed by the shutdown.
     closed_shutdown,
     /// TLS handshakes done.

@@ -23,7 +23,7 @@ use crate::fatal::{Exit, Fatal};
 use crate::handler::Desk;
 use crate::ids::ShardId;
 use crate::kv::KvTable;
-use crate::limits::CONNECTIONS_PER_SHARD_MAX;
+use crate::limits::{CONNECTIONS_PER_SHARD_MAX, OUTPUT_BYTES_MAX, PARTIAL_FRAMES_BYTES_MAX};
 use crate::metrics::{self, ShardCounters};
 use crate::notify::{NoticeCounters, Notifier};
 use crate::publish::{Publisher, Readers, View};
@@ -67,6 +67,7 @@ pub fn run(config: Config) -> Result<(), Fatal> {
     forward_signals(events.clone())?;
     let running =
         Running::start(&config, ready.max_connections, &plan, kv, listeners, tls, &events)?;
+    let running = running.wait_until_ready(&happened)?;
     for (key, value) in config.items() {
         info!("{key}={value}");
     }
@@ -79,6 +80,8 @@ pub fn run(config: Config) -> Result<(), Fatal> {
 #[derive(Debug)]
 enum Event {
     Signal(i32),
+    /// A shard serves.
+    Ready,
     /// A thread ended; with its name.
     Ended(String),
 }
@@ -197,6 +200,27 @@ impl Running {
         })
     }
 
+    /// Waits until every shard has its ring and accepts. What fails before that is the system's
+    /// refusal.
+    fn wait_until_ready(self, happened: &Receiver<Event>) -> Result<Running, Fatal> {
+        let mut waiting = self.shards.len();
+        while waiting > 0 {
+            match happened.recv() {
+                Ok(Event::Ready) => waiting -= 1,
+                Ok(Event::Signal(SIGTERM | SIGINT)) => {
+                    self.stop(happened)?;
+                    return Err(Fatal::new(Exit::Generic, "stopped before it served".to_owned()));
+                }
+                Ok(Event::Signal(_)) => logging::reopen(),
+                Ok(Event::Ended(name)) => {
+                    return Err(Fatal::new(Exit::Os, self.failed(&name).message));
+                }
+                Err(error) => return Err(internal("start the shards")(error)),
+            }
+        }
+        Ok(self)
+    }
+
     /// Waits for signals, printing now and then, and for the end.
     fn serve(self, happened: &Receiver<Event>) -> Result<(), Fatal> {
         let mut wait = FIRST_PRINT;
@@ -204,6 +228,7 @@ impl Running {
             match happened.recv_timeout(wait) {
                 Ok(Event::Signal(SIGTERM | SIGINT)) => return self.stop(happened),
                 Ok(Event::Signal(_)) => logging::reopen(),
+                Ok(Event::Ready) => {}
                 Ok(Event::Ended(name)) => return Err(self.failed(&name)),
                 Err(RecvTimeoutError::Timeout) => {
                     self.print();
@@ -244,6 +269,7 @@ impl Running {
             match happened.recv() {
                 Ok(Event::Ended(name)) if name != "writer" => left -= 1,
                 Ok(Event::Ended(_)) | Err(_) => writer_ended = true,
+                Ok(Event::Ready) => {}
                 Ok(Event::Signal(SIGTERM | SIGINT)) => {
                     warn!("stopping now: a second signal");
                     self.stop_shards.end();
@@ -262,6 +288,7 @@ impl Running {
                     return Err(Fatal::new(Exit::Generic, message.to_owned()));
                 }
                 Ok(Event::Ended(name)) => writer_ended = name == "writer",
+                Ok(Event::Ready) => {}
                 Ok(Event::Signal(_)) => logging::reopen(),
                 Err(_) => writer_ended = true,
             }
@@ -340,6 +367,17 @@ impl Shared<'_> {
             tls: self.tls.clone(),
             counters,
             clock: self.clock,
+            partial_frames_bytes_max: PARTIAL_FRAMES_BYTES_MAX,
+            output_bytes_max: OUTPUT_BYTES_MAX,
+            on_ready: self.on_ready(),
+        })
+    }
+
+    fn on_ready(&self) -> Box<dyn FnOnce() + Send> {
+        let events = self.events.clone();
+        Box::new(move || {
+            // Nobody listens any more if the start was given up.
+            let _ = events.send(Event::Ready);
         })
     }
 

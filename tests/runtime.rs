@@ -265,6 +265,9 @@ impl Crowd {
             drain_ms: 100,
             proxy_sources: Vec::new(),
             tls: guidepost::tls::Tls::disabled(),
+            partial_frames_bytes_max: guidepost::limits::PARTIAL_FRAMES_BYTES_MAX,
+            output_bytes_max: guidepost::limits::OUTPUT_BYTES_MAX,
+            on_ready: Box::new(|| ()),
             counters: Arc::clone(&counters),
             clock: Clock::start(),
         };

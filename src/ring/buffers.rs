@@ -39,6 +39,8 @@ pub(super) struct Buffers {
     /// Where the next returned buffer goes, modulo `entries`; the kernel sees it through the ring's
     /// tail.
     tail: u16,
+    /// Filled and not yet given back: `<= entries`.
+    held: u16,
 }
 
 impl Buffers {
@@ -72,8 +74,16 @@ impl Buffers {
         }
         let base = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
         let owner = NEXT_OWNER.fetch_add(1, Ordering::Relaxed);
-        let mut buffers =
-            Buffers { owner, base, mapped_bytes, buffers_at, buffer_bytes, entries, tail: 0 };
+        let mut buffers = Buffers {
+            owner,
+            base,
+            mapped_bytes,
+            buffers_at,
+            buffer_bytes,
+            entries,
+            tail: 0,
+            held: 0,
+        };
         // Needed: the kernel must know the ring. Sound: the mapping is page-aligned, large enough
         // for `entries`, and outlives the registration: `super::Ring` unmaps it only after the
         // kernel's ring is gone or idle.
@@ -92,12 +102,18 @@ impl Buffers {
     }
 
     /// The right to read buffer `id`, which a completion says holds `bytes`.
-    pub(super) fn filled(&self, id: u16, bytes: u32) -> Filled {
+    pub(super) fn filled(&mut self, id: u16, bytes: u32) -> Filled {
         assert!(
             id < self.entries && bytes <= self.buffer_bytes,
             "the kernel names its own buffers"
         );
+        self.held += 1;
         Filled { owner: self.owner, id, bytes }
+    }
+
+    /// Buffers that are not held by a [`Filled`].
+    pub(super) fn lent(&self) -> usize {
+        usize::from(self.entries - self.held)
     }
 
     /// What the kernel put there.
@@ -114,6 +130,7 @@ impl Buffers {
     /// Lends the buffer to the kernel again.
     pub(super) fn give_back(&mut self, filled: Filled) {
         assert_eq!(filled.owner, self.owner, "a filled buffer belongs to the ring it came from");
+        self.held -= 1;
         self.lend(filled.id);
     }
 

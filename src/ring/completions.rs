@@ -127,7 +127,7 @@ impl Ring {
         match -result {
             // Buffers that events still hold come back before the next turn.
             libc::ENOBUFS => {
-                self.starved.push(key);
+                self.starved.push_back(key);
                 None
             }
             // Paused; perhaps resumed since.

@@ -125,9 +125,9 @@ pub struct Ring {
     /// Entries that found the submission queue full and the kernel unwilling. Bound: the operations
     /// of all slots.
     waiting: VecDeque<squeue::Entry>,
-    /// Connections whose receive ended because no buffer was left; started again with the next
-    /// turn.
-    starved: Vec<Key>,
+    /// Connections whose receive ended because no buffer was left, the longest waiting first;
+    /// started again in the next turns.
+    starved: VecDeque<Key>,
     listener: TcpListener,
     accepting: Accepting,
     /// Something was refused since accepting was last started.
@@ -181,7 +181,7 @@ impl Ring {
             buffers: ManuallyDrop::new(buffers),
             slots: ManuallyDrop::new(Slots::new(options.connections_max)),
             waiting: VecDeque::new(),
-            starved: Vec::new(),
+            starved: VecDeque::new(),
             listener,
             accepting: Accepting::No,
             refused: false,
@@ -222,12 +222,14 @@ impl Ring {
         self.slots.used()
     }
 
-    /// The peer's address, asked of the kernel: for log lines and rare checks.
+    /// The peer's address, asked of the kernel: for log lines and rare checks. `None` also once the
+    /// connection is being closed.
     #[must_use]
     pub fn peer(&self, key: Key) -> Option<SocketAddr> {
-        let slot = self.slots.get(key)?;
-        // Needed: the slot holds a plain number. Sound: a slot's socket is open until its close
-        // completes, and that needs `&mut self`.
+        let slot = self.slots.get(key).filter(|slot| !slot.closing)?;
+        // Needed: the slot holds a plain number. Sound: no close is submitted for a slot that is
+        // not `closing`, so the socket is open, and it stays open through the call, since asking
+        // for the close needs `&mut self`.
         let socket = unsafe { BorrowedFd::borrow_raw(slot.socket) };
         socket2::SockRef::from(&socket).peer_addr().ok()?.as_socket()
     }
@@ -294,13 +296,15 @@ impl Ring {
     }
 
     /// Asks for an [`Event::Timer`] in `ms` milliseconds at the latest. One timer runs at a time;
-    /// asking again moves it.
-    pub fn wake_in(&mut self, ms: u64) {
+    /// asking again moves it. False if the kernel did not take the time before this one yet: then
+    /// that one stands, and it is for the caller to ask again after the next turn.
+    #[must_use]
+    pub fn wake_in(&mut self, ms: u64) -> bool {
         if self.timer_queued {
             // The entry before this one still points at the time that is about to be rewritten.
             let _ = self.enter();
             if self.timer_queued {
-                return;
+                return false;
             }
         }
         let nanos = u32::try_from(ms % 1000).unwrap_or(0) * 1_000_000;
@@ -315,6 +319,7 @@ impl Ring {
         self.timer_runs = true;
         self.timer_queued = true;
         self.push(entry);
+        true
     }
 
     /// The next event, if there is one already. No system call.
@@ -327,13 +332,21 @@ impl Ring {
         }
     }
 
-    /// Submits all that was asked for and lets completions in: one system call.
+    /// Submits all that was asked for and lets completions in: one system call, and another before
+    /// a sleep.
     ///
     /// # Errors
     /// When the kernel refuses the ring itself, which is a bug or the end of the process's memory.
     pub fn turn(&mut self) -> io::Result<Turn> {
-        for key in std::mem::take(&mut self.starved) {
-            self.receive(key);
+        self.feed_starved();
+        // The bell stays off here: what the enter itself brings in would ring it, and the next
+        // sleep would end at once for nothing.
+        let all = self.enter()?;
+        if !self.uring.completion().is_empty() || self.can_feed() {
+            return Ok(Turn::Busy);
+        }
+        if !all {
+            return Ok(Turn::Short);
         }
         self.uring.completion().enable_eventfd();
         // SeqCst: the flag must be visible before the kernel looks for task work during the enter.
@@ -341,11 +354,31 @@ impl Ring {
         // work, or the flag lets the bell ring.
         fence(SeqCst);
         let all = self.enter()?;
-        if !self.uring.completion().is_empty() {
+        if !self.uring.completion().is_empty() || self.can_feed() {
             self.awake();
             return Ok(Turn::Busy);
         }
         Ok(if all { Turn::Idle } else { Turn::Short })
+    }
+
+    /// Starts receives that found no buffer, no more than there are buffers now: the others would
+    /// only fail again.
+    fn feed_starved(&mut self) {
+        for _ in 0..self.buffers_free() {
+            let Some(key) = self.starved.pop_front() else { return };
+            self.receive(key);
+        }
+    }
+
+    /// True if a receive that found no buffer would find one now.
+    fn can_feed(&mut self) -> bool {
+        !self.starved.is_empty() && self.buffers_free() > 0
+    }
+
+    /// Buffers that the kernel has at least: each completion not yet looked at may hold one.
+    fn buffers_free(&mut self) -> usize {
+        let unseen = self.uring.completion().len();
+        self.buffers.lent().saturating_sub(unseen)
     }
 
     /// Ends a sleep: while awake, completions need not ring the bell.

@@ -61,6 +61,8 @@ impl fmt::Display for Fault {
 enum Phase {
     /// Nothing has been understood yet: perhaps a PROXY header comes.
     Fresh,
+    /// A PROXY header has begun, and the peer may send one.
+    Proxy,
     /// Behind a PROXY header: perhaps TLS comes.
     Proxied,
     /// TLS begins; the hello is in the input.
@@ -90,6 +92,8 @@ pub(super) struct Connection {
     owed: usize,
     /// Frames served since the last [`Connection::take_served`].
     served: u64,
+    /// Output is scarce: stalled as long as there is any.
+    tight: bool,
     /// The writer must hear when this connection closes.
     tell_close: bool,
     /// Whom a load balancer speaks for, for the log.
@@ -108,6 +112,7 @@ impl Connection {
             in_flight: 0,
             owed: 0,
             served: 0,
+            tight: false,
             tell_close: false,
             source: None,
         }
@@ -199,8 +204,23 @@ impl Connection {
 
     /// True while no request is to be served, see [`Connection`].
     pub(super) fn stalled(&self) -> bool {
-        self.output.len() + self.in_flight > OUTPUT_HIGH_WATER_BYTES
+        self.output_bytes() > if self.tight { 0 } else { OUTPUT_HIGH_WATER_BYTES }
             || self.owed >= OWED_PER_CONNECTION_MAX
+    }
+
+    /// Says whether any output at all stalls the connection.
+    pub(super) fn tighten(&mut self, tight: bool) {
+        self.tight = tight;
+    }
+
+    /// Bytes of the buffer for what has come and is not served.
+    pub(super) fn input_bytes(&self) -> usize {
+        self.input.capacity()
+    }
+
+    /// Bytes that have not been sent.
+    pub(super) fn output_bytes(&self) -> usize {
+        self.output.len() + self.in_flight
     }
 
     /// True if the connection is in the middle of a large frame.
@@ -251,11 +271,17 @@ impl Connection {
 
     /// Reads what comes before the first frame. False while more bytes are needed.
     fn understand_first(&mut self, trusted: &dyn Fn() -> bool) -> Result<bool, Fault> {
-        if self.phase == Phase::Fresh {
+        if self.phase == Phase::Fresh && sniff::is_proxy(&self.input) {
+            // Asked as soon as can be: a stranger is not to leave 64 KiB of a header here.
+            if !trusted() {
+                return Err(Fault::ProxyNotAllowed);
+            }
+            self.phase = Phase::Proxy;
+        }
+        if matches!(self.phase, Phase::Fresh | Phase::Proxy) {
             match sniff::first(&self.input).map_err(Fault::Proxy)? {
                 First::Incomplete => return Ok(false),
                 First::Plain => {}
-                First::Proxy { .. } if !trusted() => return Err(Fault::ProxyNotAllowed),
                 First::Proxy { bytes, source } => {
                     self.input.advance(bytes);
                     self.source = source.map(Box::new);
@@ -280,11 +306,13 @@ impl Connection {
     fn serve_buffered(&mut self, requests: &mut dyn Requests) -> Result<(), Fault> {
         // On an error the rest is discarded with it.
         let mut input = mem::take(&mut self.input);
+        let mut skipped_bytes = 0;
         while !self.stalled() {
             let Some(head) = frame::next(&input).map_err(Fault::Malformed)? else { break };
             if head.total_bytes < SHARED_FRAME_BYTES_MIN {
                 self.serve(&head, &input[..head.total_bytes], None, requests)?;
                 input.advance(head.total_bytes);
+                skipped_bytes += head.total_bytes;
                 continue;
             }
             let frame = input.split_to(head.total_bytes).freeze();
@@ -295,7 +323,10 @@ impl Connection {
         }
         // An empty buffer is let go of: most connections are idle most of the time.
         if !input.is_empty() {
-            self.input = input;
+            // One that is mostly room, too: growth alone never leaves more room than content.
+            let room_bytes = skipped_bytes + input.capacity() - input.len();
+            let shrink = room_bytes > input.len() + TAIL_BYTES_MAX;
+            self.input = if shrink { BytesMut::from(&input[..]) } else { input };
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 //! What is decided about a connection (read on, pause, close) and what is due by time stands in
 //! [`lifecycle`]; what TLS does to its bytes in [`secure`].
 
+mod budget;
 mod lifecycle;
 mod secure;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 use crossbeam::utils::CachePadded;
 
+use self::budget::Held;
 use super::ShardOptions;
 use super::buffers::Spares;
 use super::complaints::Complaints;
@@ -43,6 +45,10 @@ struct Seat {
     tls_since_s: u32,
     /// Second of the last byte in or out.
     active_s: u32,
+    /// Second since which it is in the middle of one frame.
+    frame_since_s: Option<u32>,
+    /// Its part of `Driver::held`.
+    held: Held,
     /// The ring was told to receive no more for now.
     paused: bool,
     /// Listed in `Driver::parked`.
@@ -64,6 +70,7 @@ enum Reason {
     Plain,
     Tls,
     Expired,
+    OverBudget,
     Shutdown,
 }
 
@@ -90,11 +97,17 @@ pub(super) struct Driver<S> {
     /// Connections in a large frame, waiting for the writer to have room.
     parked: Vec<Key>,
     spares: Spares,
+    /// What the connections hold together.
+    held: Held,
+    /// What they may: `held <= budget` once [`Driver::weigh`] has run.
+    budget: Held,
     wheel: Option<IdleWheel>,
     secure: Secure,
     alarms: Alarms,
     faults: Complaints,
     accept_failures: Complaints,
+    refusals: Complaints,
+    crowding: Complaints,
 }
 
 /// When the driver has something to do without being told.
@@ -102,6 +115,8 @@ pub(super) struct Driver<S> {
 struct Alarms {
     /// What the ring's timer is set to.
     armed: Option<Tick>,
+    /// What the ring could not take just then; asked for again before the next turn.
+    missed: Option<Tick>,
     accept: Option<Tick>,
     look_again: Option<Tick>,
     refresh: Tick,
@@ -145,11 +160,18 @@ impl<S: Service> Driver<S> {
             dirty: Vec::new(),
             parked: Vec::new(),
             spares: Spares::default(),
+            held: Held::default(),
+            budget: Held {
+                input: options.partial_frames_bytes_max,
+                output: options.output_bytes_max,
+            },
             wheel,
             secure: Secure::new(options.tls, connections_max, seconds(now)),
             alarms: Alarms::default(),
             faults: Complaints::default(),
             accept_failures: Complaints::default(),
+            refusals: Complaints::default(),
+            crowding: Complaints::default(),
         })
     }
 
@@ -170,7 +192,12 @@ impl<S: Service> Driver<S> {
             if ended || self.stage == Stage::Ending {
                 return Ok(());
             }
+            if let Some(missed) = self.alarms.missed.take() {
+                self.alarm(missed);
+            }
             match self.ring.turn()? {
+                // The turn has made room: ask again rather than sleep too long.
+                Turn::Idle if self.alarms.missed.is_some() => self.ring.awake(),
                 Turn::Busy => glommio::yield_if_needed().await,
                 Turn::Idle => {
                     self.counters.sleeps.add(1);
@@ -202,7 +229,7 @@ impl<S: Service> Driver<S> {
                 Event::Ended(key, Some(_)) | Event::SendFailed(key, _) => {
                     self.close(key, Reason::Peer);
                 }
-                Event::Refused => self.counters.refused.add(1),
+                Event::Refused => self.refused(),
                 Event::AcceptFailed(error) => self.accept_failed(&error),
                 Event::Timer => {
                     self.alarms.armed = None;
@@ -213,6 +240,7 @@ impl<S: Service> Driver<S> {
     }
 
     fn received(&mut self, key: Key, filled: Filled) {
+        let tight = self.tight();
         let Driver { service, ring, seats, spares, counters, proxy_sources, running, .. } = self;
         let mut result = Ok(());
         let mut progress = Progress::default();
@@ -221,6 +249,7 @@ impl<S: Service> Driver<S> {
             counters.bytes_in.add(bytes.len() as u64);
             seat.active_s = seconds(*running);
             if seat.leaving.is_none() {
+                seat.connection.tighten(tight);
                 seat.connection.lend(|| spares.take());
                 if seat.channel.is_some() {
                     (progress, result) = seat.open(bytes, service, spares);
@@ -245,8 +274,10 @@ impl<S: Service> Driver<S> {
 
     /// Serves what was held back by a stall.
     fn proceed(&mut self, key: Key) {
+        let tight = self.tight();
         let Some(seat) = seat_mut(&mut self.seats, key) else { return };
         let connection = &mut seat.connection;
+        connection.tighten(tight);
         connection.lend(|| self.spares.take());
         let result = self.service.batch(|requests| connection.proceed(requests));
         self.settle(key, result);

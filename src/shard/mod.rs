@@ -27,6 +27,7 @@ pub mod shutdown;
 mod sniff;
 pub mod topology;
 
+use std::fmt;
 use std::io;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -52,7 +53,6 @@ const EXECUTOR_IO_BYTES: usize = 64 << 10;
 const EXECUTOR_RING_DEPTH: usize = 32;
 
 /// How a shard is set up.
-#[derive(Debug)]
 pub struct ShardOptions {
     /// Which shard it is.
     pub shard: ShardId,
@@ -74,6 +74,22 @@ pub struct ShardOptions {
     pub counters: Arc<CachePadded<ShardCounters>>,
     /// The server's clock.
     pub clock: Clock,
+    /// Most bytes of frames that are not complete.
+    pub partial_frames_bytes_max: usize,
+    /// Most bytes of answers that are not sent.
+    pub output_bytes_max: usize,
+    /// Called on the shard's thread once its ring is set up and takes connections.
+    pub on_ready: Box<dyn FnOnce() + Send>,
+}
+
+impl fmt::Debug for ShardOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ShardOptions")
+            .field("shard", &self.shard)
+            .field("listener", &self.listener)
+            .field("connections_max", &self.connections_max)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A shard that has not started. Made anywhere, run on its core.
@@ -102,16 +118,16 @@ impl<S: Service> Shard<S> {
     ///
     /// # Errors
     /// When its ring cannot be set up or fails; the text names the cure.
-    pub async fn run(self) -> io::Result<()> {
+    pub async fn run(mut self) -> io::Result<()> {
+        let on_ready = std::mem::replace(&mut self.options.on_ready, Box::new(|| ()));
         let shard = self.options.shard;
         let named = |error: io::Error| {
             io::Error::new(error.kind(), format!("shard {} failed: {error}", shard.0))
         };
-        Driver::new(self.options, self.service, self.mail, self.stop)
-            .map_err(named)?
-            .run()
-            .await
-            .map_err(named)
+        let driver = Driver::new(self.options, self.service, self.mail, self.stop);
+        let driver = driver.map_err(named)?;
+        on_ready();
+        driver.run().await.map_err(named)
     }
 }
 

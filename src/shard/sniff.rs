@@ -53,6 +53,11 @@ pub(super) fn first(bytes: &[u8]) -> Result<First, Malformed> {
     }
 }
 
+/// True once the bytes can be nothing but the begin of a PROXY header.
+pub(super) fn is_proxy(bytes: &[u8]) -> bool {
+    bytes.len() >= FIRST_BYTES_MIN && (bytes.starts_with(SIGNATURE) || bytes.starts_with(b"PROXY"))
+}
+
 /// True if `byte`, the first of the client's, begins a TLS hello.
 pub(super) fn is_tls(byte: u8) -> bool {
     byte == 0x16
@@ -146,12 +151,17 @@ fn binary_source(family: u8, addresses: &[u8]) -> Option<SocketAddr> {
 }
 
 fn check_tlvs(header: &[u8], mut tlvs: &[u8]) -> Result<(), Malformed> {
+    let mut summed = false;
     while let Some((&[kind, high, low], rest)) = tlvs.split_first_chunk() {
         let length = usize::from(u16::from_be_bytes([high, low]));
         let Some((value, rest)) = rest.split_at_checked(length) else {
             return Err("a TLV runs past the header");
         };
         if kind == TLV_CHECKSUM {
+            // Each costs a walk over the whole header.
+            if std::mem::replace(&mut summed, true) {
+                return Err("two checksums");
+            }
             let offset = header.len() - rest.len() - value.len();
             if value != checksum(header, offset).to_be_bytes() {
                 return Err("bad checksum");
@@ -291,6 +301,11 @@ mod tests {
         signed[offset..].copy_from_slice(&sum);
         assert_eq!(first(&signed), proxy(35, Some("10.1.2.3:8080")));
         assert!(first(&with(&[3, 0, 2, 0, 0])).is_err());
+        // Both checksums would be right: the second is refused for being one.
+        let mut twice = with(&[3, 0, 4, 0, 0, 0, 0, 3, 0, 4, 0, 0, 0, 0]);
+        let sum = checksum(&twice, 31).to_be_bytes();
+        twice[31..35].copy_from_slice(&sum);
+        assert_eq!(first(&twice), Err("two checksums"));
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::service::{Requests, Served};
 use super::shutdown::StopSwitch;
 use super::*;
 use crate::ids::{ConnKey, Opaque};
+use crate::limits::{OUTPUT_BYTES_MAX, PARTIAL_FRAMES_BYTES_MAX};
 use crate::metrics::{Snapshot, snapshot};
 use crate::wire::WireError;
 use crate::wire::frame::FrameHead;
@@ -96,6 +97,9 @@ fn serve(change: impl FnOnce(&mut ShardOptions)) -> Server {
         tls: crate::tls::Tls::disabled(),
         counters: Arc::clone(&counters),
         clock: Clock::start(),
+        partial_frames_bytes_max: PARTIAL_FRAMES_BYTES_MAX,
+        output_bytes_max: OUTPUT_BYTES_MAX,
+        on_ready: Box::new(|| ()),
     };
     change(&mut options);
     let (asked_in, asked) = channel();
@@ -476,4 +480,62 @@ fn an_idle_shard_sleeps() {
     let before = server.counted().batches;
     thread::sleep(Duration::from_millis(300));
     assert!(server.counted().batches - before <= 1, "it wakes without cause");
+}
+
+#[test]
+fn the_shard_says_when_it_is_ready() {
+    let (ready_in, ready) = channel();
+    let server = serve(|options| options.on_ready = Box::new(move || ready_in.send(()).unwrap()));
+    ready.recv_timeout(Duration::from_secs(20)).unwrap();
+    assert_eq!(server.counted().accepted, 0);
+}
+
+#[test]
+fn too_many_bytes_of_unfinished_frames_cost_the_largest_its_connection() {
+    let server = serve(|options| options.partial_frames_bytes_max = 4 << 20);
+    let large = frame(b"large", &vec![5; 8 << 20]);
+    let mut small = server.connect();
+    small.write_all(&large[..10_000]).unwrap();
+    let mut greedy = server.connect();
+    // It is closed in the middle of the write.
+    let _ = greedy.write_all(&large[..6 << 20]);
+    server.until("closed", |counted| counted.closed_over_budget == 1 && counted.open == 1);
+    assert!(read_to_close(&mut greedy).is_empty());
+    // What the small one takes has been counted down again: the next one has room.
+    let mut next = server.connect();
+    let fits = frame(b"fits", &vec![5; 1 << 20]);
+    next.write_all(&fits).unwrap();
+    assert!(read(&mut next, fits.len()) == fits);
+    assert_eq!(server.counted().closed_over_budget, 1);
+}
+
+#[test]
+fn too_many_unsent_answers_cost_the_largest_its_connection() {
+    let server = serve(|options| options.output_bytes_max = 30 << 20);
+    let question = frame(b"question", &vec![5; 12 << 20]);
+    let mut deaf: Vec<_> = (0..3).map(|_| server.connect()).collect();
+    for client in &mut deaf {
+        // A reset may come while the last one still writes.
+        let _ = client.write_all(&question);
+    }
+    server.until("closed", |counted| counted.closed_over_budget == 1 && counted.open == 2);
+    let whole = deaf.into_iter().filter_map(|mut client| {
+        let mut all = vec![0; question.len()];
+        client.read_exact(&mut all).ok().filter(|()| all == question)
+    });
+    assert_eq!(whole.count(), 2, "the others get their answers");
+}
+
+#[test]
+fn lock_step_requests_cost_one_sleep_each() {
+    const ROUNDS: u64 = 500;
+    let server = serve(|_| {});
+    let mut client = server.connect();
+    let question = frame(b"question", b"");
+    for _ in 0..ROUNDS {
+        client.write_all(&question).unwrap();
+        read(&mut client, question.len());
+    }
+    let sleeps = server.counted().sleeps;
+    assert!(sleeps <= ROUNDS + ROUNDS / 4 + 10, "{sleeps} sleeps for {ROUNDS} requests");
 }

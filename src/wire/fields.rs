@@ -17,6 +17,8 @@ use crate::limits::EXT_FIELDS_MAX;
 pub struct ExtFields<'a> {
     /// Name and value.
     pub fields: SmallVec<[(Cow<'a, str>, Cow<'a, str>); 8]>,
+    /// Members seen, also those that are not kept: `<= EXT_FIELDS_MAX`.
+    seen: usize,
 }
 
 impl<'a> ExtFields<'a> {
@@ -33,18 +35,17 @@ impl<'a> ExtFields<'a> {
         name: Cow<'a, str>,
         value: Option<Cow<'a, str>>,
     ) -> Result<(), WireError> {
+        // Nulls count, too: each walks over all fields.
+        if self.seen >= EXT_FIELDS_MAX {
+            return Err(WireError::TooManyFields);
+        }
+        self.seen += 1;
         match value {
             // `get` looks from the end, so duplicates need no search here.
-            Some(value) if self.fields.len() < EXT_FIELDS_MAX => {
-                self.fields.push((name, value));
-                Ok(())
-            }
-            Some(_) => Err(WireError::TooManyFields),
-            None => {
-                self.fields.retain(|(field, _)| *field != name);
-                Ok(())
-            }
+            Some(value) => self.fields.push((name, value)),
+            None => self.fields.retain(|(field, _)| *field != name),
         }
+        Ok(())
     }
 }
 
@@ -129,10 +130,13 @@ mod tests {
 
     #[test]
     fn the_number_of_fields_is_bounded() {
-        let mut ext = ExtFields::default();
-        for _ in 0..EXT_FIELDS_MAX {
-            ext.put("a".into(), Some("b".into())).expect("within the bound");
+        for value in [Some("b"), None] {
+            let mut ext = ExtFields::default();
+            for _ in 0..EXT_FIELDS_MAX {
+                ext.put("a".into(), value.map(Cow::Borrowed)).expect("within the bound");
+            }
+            let one_more = ext.put("a".into(), value.map(Cow::Borrowed));
+            assert_eq!(one_more, Err(WireError::TooManyFields), "{value:?}");
         }
-        assert_eq!(ext.put("a".into(), Some("b".into())), Err(WireError::TooManyFields));
     }
 }

@@ -288,3 +288,46 @@ fn an_idle_connection_is_small() {
     // With its box and its slots in ring, table and wheel: see design target of 2 KiB.
     assert!(size_of::<Connection>() <= 256, "{}", size_of::<Connection>());
 }
+
+#[test]
+fn a_buffer_that_is_mostly_room_is_let_go_of() {
+    let mut connection = connection();
+    // Stalled by its first frame, it keeps a megabyte of frames, and the begin of another.
+    let frames = frame(b"small", 1000).repeat(1000);
+    feed_well(&mut connection, &[&frame(b"H", 0)[..], &frames, &frame(b"last", 0)[..9]].concat());
+    assert!(connection.input_bytes() >= frames.len());
+    let mut echo = Echo::default();
+    while connection.input_bytes() > 1000 {
+        assert!(connection.take_output().is_some(), "it goes on");
+        connection.sent();
+        connection.proceed(&mut echo).unwrap();
+    }
+    assert_eq!((echo.frames.len(), connection.input_bytes()), (1000, 9));
+}
+
+#[test]
+fn when_output_is_scarce_any_of_it_stalls() {
+    let mut connection = connection();
+    connection.tighten(true);
+    let echo = feed_well(&mut connection, &frame(b"one", 0).repeat(3));
+    assert_eq!((echo.frames.len(), connection.stalled()), (1, true));
+    connection.take_output();
+    connection.sent();
+    let mut echo = Echo::default();
+    connection.tighten(false);
+    connection.proceed(&mut echo).unwrap();
+    assert_eq!(echo.frames.len(), 2);
+}
+
+#[test]
+fn a_stranger_is_closed_for_the_begin_of_a_proxy_header() {
+    let signature = b"\r\n\r\n\0\r\nQUIT\n";
+    for begin in [&signature[..], b"PROXY TCP4 1"] {
+        let mut connection = connection();
+        let stranger = || false;
+        let mut echo = Echo::default();
+        assert_eq!(connection.received(&begin[..11], &stranger, &mut echo), Ok(()));
+        let result = connection.received(&begin[11..], &stranger, &mut echo);
+        assert_eq!(result, Err(Fault::ProxyNotAllowed));
+    }
+}

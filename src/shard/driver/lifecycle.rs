@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 
+use super::budget::Held;
 use super::{Alarms, Driver, Reason, Seat, seat_mut, seconds};
 use crate::clock::Tick;
 use crate::ids::ConnKey;
@@ -22,6 +23,8 @@ impl<S: Service> Driver<S> {
             channel: None,
             tls_since_s: 0,
             active_s: now_s,
+            frame_since_s: None,
+            held: Held::default(),
             paused: false,
             parked: false,
             dirty: false,
@@ -66,10 +69,12 @@ impl<S: Service> Driver<S> {
         if let Err(fault) = result {
             self.fault(key, &fault);
         }
+        self.weigh(key);
         let over_budget = self.service.over_budget();
         let Some(seat) = seat_mut(&mut self.seats, key) else { return };
         let connection = &mut seat.connection;
-        self.counters.requests.add(connection.take_served());
+        let served = connection.take_served();
+        self.counters.requests.add(served);
         if let Some(buffer) = connection.reclaim() {
             self.spares.give(buffer);
         }
@@ -108,6 +113,7 @@ impl<S: Service> Driver<S> {
             self.parked.push(key);
             self.look_again();
         }
+        self.time_frame(key, served > 0);
     }
 
     /// Reads no more and closes as soon as what is owed has been sent.
@@ -125,9 +131,11 @@ impl<S: Service> Driver<S> {
         if seat_mut(&mut self.seats, key).is_none() {
             return;
         }
-        let Some(seat) = self.seats[key.slot as usize].take() else { return };
+        let Some(mut seat) = self.seats[key.slot as usize].take() else { return };
+        self.held.exchange(seat.held, Held::default());
         let counters = &self.counters;
         counters.open.set(counters.open.get().saturating_sub(1));
+        counters.requests.add(seat.connection.take_served());
         match reason {
             Reason::Peer => &counters.closed_by_peer,
             Reason::Idle => &counters.closed_idle,
@@ -137,6 +145,7 @@ impl<S: Service> Driver<S> {
             Reason::Plain => &counters.closed_plain,
             Reason::Tls => &counters.closed_tls,
             Reason::Expired => &counters.closed_expired,
+            Reason::OverBudget => &counters.closed_over_budget,
             Reason::Shutdown => &counters.closed_shutdown,
         }
         .add(1);
@@ -173,6 +182,23 @@ impl<S: Service> Driver<S> {
             let peer = source.or_else(|| self.ring.peer(key));
             let peer = peer.map_or_else(|| "a peer that is gone".to_owned(), |at| at.to_string());
             tracing::warn!(shard = self.shard.0, left_out, "closing {peer}: {why}");
+        }
+    }
+
+    pub(super) fn refused(&mut self) {
+        self.counters.refused.add(1);
+        // While the shard ends, everybody is refused.
+        if self.stage != Stage::Running {
+            return;
+        }
+        if let Some(left_out) = self.refusals.may_write(self.now) {
+            let (shard, open) = (self.shard.0, self.ring.connections());
+            tracing::warn!(
+                shard,
+                left_out,
+                "refusing connections: all {open} places of this shard are taken; raise \
+                 maxConnections, or the open-files limit (ulimit -n, LimitNOFILE=) it follows from"
+            );
         }
     }
 
@@ -240,9 +266,12 @@ impl<S: Service> Driver<S> {
     fn close_idle(&mut self) {
         let Some(wheel) = &mut self.wheel else { return };
         let seats = &self.seats;
-        let active = |slot: u32| seats[slot as usize].as_ref().map_or(0, |seat| seat.active_s);
+        let now_s = seconds(self.running);
+        let silent_since =
+            |seat: &Option<Box<Seat>>| seat.as_ref().map_or(0, |seat| seat.silent_since_s(now_s));
+        let active = |slot: u32| silent_since(&seats[slot as usize]);
         let mut due = Vec::new();
-        wheel.expire(seconds(self.running), active, &mut due);
+        wheel.expire(now_s, active, &mut due);
         for slot in due {
             let Some(seat) = &self.seats[slot as usize] else { continue };
             let generation = seat.connection.key().generation;
@@ -272,9 +301,13 @@ impl<S: Service> Driver<S> {
     /// Makes sure that the timer ends at `at` or earlier.
     pub(super) fn alarm(&mut self, at: Tick) {
         if self.alarms.armed.is_none_or(|armed| at < armed) {
-            self.alarms.armed = Some(at);
             // One more, so that the clock, which is cut to milliseconds, has passed `at`.
-            self.ring.wake_in(at.since_ms(self.now) + 1);
+            if self.ring.wake_in(at.since_ms(self.now) + 1) {
+                self.alarms.armed = Some(at);
+            } else {
+                let earlier = self.alarms.missed.map_or(at, |missed| missed.min(at));
+                self.alarms.missed = Some(earlier);
+            }
         }
     }
 
