@@ -54,6 +54,23 @@
 //! * Exit status 255 for most failures, 143 after SIGTERM. **Here:** distinct ones, see `guidepost
 //!   --help`; 0 after SIGTERM.
 //!
+//! # TLS
+//!
+//! The tests of this section are in `tests/tls.rs`.
+//!
+//! * A certificate renewed for the same key is never loaded; one that does not belong to the key
+//!   is, if both files have changed. **Here:** whatever fits together, and nothing else.
+//! * With an unreadable key, an unknown protocol or suite, plain connections are served and TLS
+//!   ones closed. **Here:** the server does not start, and says what to correct.
+//! * `tls.server.authClient=true` without a trust file trusts whom the JVM trusts. **Here:** refused
+//!   at the start.
+//! * Names in `tls.ciphers` and `tls.protocols` that are not offered undo TLS. **Here:** they are
+//!   left out with a warning, as long as something is left. Offered are 1.2 and 1.3, with forward
+//!   secrecy and authenticated encryption. A TLS 1.1 client hears alert 40 instead of 70.
+//! * In test mode a client's certificate is asked for, but not required. **Here:** not asked for.
+//! * RC2, single DES and DSA keys are read. **Here:** not; the message says how to convert them.
+//! * RSA keys below 2048 bits are used. **Here:** refused.
+//!
 //! # The wire
 //!
 //! * Remarks of failed requests are Java exceptions. **Here:** sentences.
