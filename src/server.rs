@@ -23,12 +23,13 @@ use crate::fatal::{Exit, Fatal};
 use crate::handler::Desk;
 use crate::ids::ShardId;
 use crate::kv::KvTable;
+use crate::limits::CONNECTIONS_PER_SHARD_MAX;
 use crate::metrics::{self, ShardCounters};
 use crate::notify::{NoticeCounters, Notifier};
-use crate::publish::{Publisher, Reader, Readers, View};
+use crate::publish::{Publisher, Readers, View};
 use crate::ring::Doorbell;
 use crate::shard::mail::{self, Mail, PostBox};
-use crate::shard::shutdown::StopSwitch;
+use crate::shard::shutdown::{StopSignal, StopSwitch};
 use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
 use crate::store::StoreThread;
@@ -124,7 +125,7 @@ struct Running {
     writer_bell: Doorbell,
     counters: Vec<Counters>,
     notices: Arc<NoticeCounters>,
-    reader: Reader,
+    readers: Readers,
 }
 
 impl Running {
@@ -172,21 +173,18 @@ impl Running {
             stop: Arc::clone(&stop_writer),
         });
         let counters: Vec<Counters> = (0..count).map(|_| Arc::default()).collect();
-        let readers = &readers;
-        let shared = Shared { config, readers, tls, events, clock, max_connections, count };
+        let shared =
+            Shared { config, readers: &readers, tls, events, clock, max_connections, count };
         let ends = listeners.into_iter().zip(senders).zip(mails).zip(&counters);
         let mut shards = Vec::with_capacity(count);
         for (index, (((listener, lane), mail), counters)) in ends.enumerate() {
-            let options = shared.options(index, listener, Arc::clone(counters))?;
-            let name = format!("shard-{index}");
-            let serving = shared.serving(&name, lane);
-            let shard = Shard::with_service(options, serving, mail, stop_shards.signal());
+            let signal = stop_shards.signal();
+            let shard = shared.shard(index, listener, lane, mail, Arc::clone(counters), signal)?;
             let handle = shard::run_on_core(shard, plan.shards[index]);
-            shards.push((name, handle.map_err(internal("start a shard"))?));
+            shards.push((shard_name(index), handle.map_err(internal("start a shard"))?));
         }
         let writer = run_writer(writer, plan.writer, ended("writer", events))
             .map_err(internal("start the writer"))?;
-        let reader = readers.reader();
         Ok(Running {
             shards,
             writer,
@@ -195,12 +193,12 @@ impl Running {
             writer_bell,
             counters,
             notices,
-            reader,
+            readers,
         })
     }
 
     /// Waits for signals, printing now and then, and for the end.
-    fn serve(mut self, happened: &Receiver<Event>) -> Result<(), Fatal> {
+    fn serve(self, happened: &Receiver<Event>) -> Result<(), Fatal> {
         let mut wait = FIRST_PRINT;
         loop {
             match happened.recv_timeout(wait) {
@@ -217,13 +215,14 @@ impl Running {
     }
 
     /// The periodic report: counters, and the whole KV table as the Java server prints it.
-    fn print(&mut self) {
+    fn print(&self) {
         let sum = metrics::snapshot(&self.counters);
         info!("counters since the start: {sum:?}");
         let NoticeCounters { sent, failed, dropped } = &*self.notices;
         let (sent, failed, dropped) = (sent.get(), failed.get(), dropped.get());
         info!(sent, failed, dropped, "notices to brokers since the start");
-        self.reader.with(|view| {
+        // A reader of its own each time: one that is kept would keep an old view alive.
+        self.readers.reader().with(|view| {
             let (topics, groups) = (view.routes.topic_count(), view.routes.group_count());
             info!(topics, groups, generation = view.generation.0, "tables");
             for (namespace, entries) in view.kv.namespaces() {
@@ -240,10 +239,11 @@ impl Running {
         info!("stopping: no more connections, answers that are owed are sent");
         self.stop_shards.drain();
         let mut left = self.shards.len();
-        while left > 0 {
+        let mut writer_ended = false;
+        while left > 0 && !writer_ended {
             match happened.recv() {
                 Ok(Event::Ended(name)) if name != "writer" => left -= 1,
-                Ok(Event::Ended(_)) | Err(_) => break,
+                Ok(Event::Ended(_)) | Err(_) => writer_ended = true,
                 Ok(Event::Signal(SIGTERM | SIGINT)) => {
                     warn!("stopping now: a second signal");
                     self.stop_shards.end();
@@ -254,8 +254,19 @@ impl Running {
         // Release: whatever the shards sent is in the lanes when the writer sees the flag.
         self.stop_writer.store(true, Ordering::Release);
         self.writer_bell.ring();
-        let mut results: Vec<(String, thread::Result<io::Result<()>>)> = Vec::new();
-        results.push(("writer".to_owned(), self.writer.join()));
+        while !writer_ended {
+            match happened.recv() {
+                Ok(Event::Signal(SIGTERM | SIGINT)) => {
+                    let message = "a signal ended the wait for the disk: what was not \
+                                   acknowledged may be lost";
+                    return Err(Fatal::new(Exit::Generic, message.to_owned()));
+                }
+                Ok(Event::Ended(name)) => writer_ended = name == "writer",
+                Ok(Event::Signal(_)) => logging::reopen(),
+                Err(_) => writer_ended = true,
+            }
+        }
+        let mut results = vec![("writer".to_owned(), self.writer.join())];
         let shards = self.shards.into_iter().map(|(name, handle)| (name, handle.join()));
         results.extend(shards);
         for (name, result) in results {
@@ -282,6 +293,10 @@ impl Running {
     }
 }
 
+fn shard_name(index: usize) -> String {
+    format!("shard-{index}")
+}
+
 /// What all shards are made from.
 struct Shared<'a> {
     config: &'a Config,
@@ -294,6 +309,20 @@ struct Shared<'a> {
 }
 
 impl Shared<'_> {
+    fn shard(
+        &self,
+        index: usize,
+        listener: TcpListener,
+        lane: LaneSender,
+        mail: Mail,
+        counters: Counters,
+        stop: StopSignal,
+    ) -> Result<Shard<Serving>, Fatal> {
+        let serving = self.serving(&shard_name(index), lane, Arc::clone(&counters));
+        let options = self.options(index, listener, counters)?;
+        Ok(Shard::with_service(options, serving, mail, stop))
+    }
+
     fn options(
         &self,
         index: usize,
@@ -304,9 +333,9 @@ impl Shared<'_> {
         Ok(ShardOptions {
             shard: ShardId(u16::try_from(index).map_err(internal("number the shards"))?),
             listener,
-            connections_max: share.max(1),
+            connections_max: share.clamp(1, CONNECTIONS_PER_SHARD_MAX),
             idle_s: self.config.idle_timeout_ms.map_or(0, seconds),
-            drain_ms: self.config.go_away_ms.unwrap_or(DRAIN_MS),
+            drain_ms: self.config.stop_ms.unwrap_or(DRAIN_MS),
             proxy_sources: self.config.proxy_protocol_from.clone(),
             tls: self.tls.clone(),
             counters,
@@ -314,10 +343,16 @@ impl Shared<'_> {
         })
     }
 
-    fn serving(&self, name: &str, lane: LaneSender) -> Serving {
+    fn serving(
+        &self,
+        name: &str,
+        lane: LaneSender,
+        counters: Arc<CachePadded<ShardCounters>>,
+    ) -> Serving {
+        let header_kind = self.config.settings.header_kind;
         Serving {
             reader: self.readers.reader(),
-            desk: Desk::new(lane, self.config.settings.header_kind, self.clock),
+            desk: Desk::new(lane, header_kind, counters, self.clock),
             _end: ended(name, self.events),
         }
     }

@@ -3,22 +3,24 @@
 //!
 //! Method: real executors, real sockets on the loopback. Each test names its assumption.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::future::poll_fn;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::pin::pin;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use crossbeam::utils::CachePadded;
 use glommio::{LocalExecutor, LocalExecutorBuilder};
 use guidepost::clock::Clock;
 use guidepost::ids::{ConnKey, ShardId};
-use guidepost::metrics::{ShardCounters, snapshot};
+use guidepost::metrics::{ShardCounters, Snapshot, snapshot};
 use guidepost::ring::Doorbell;
 use guidepost::shard::service::{Requests, Served, Service};
 use guidepost::shard::shutdown::StopSwitch;
@@ -212,13 +214,15 @@ struct FewFiles {
 }
 
 impl FewFiles {
-    /// Leaves room for `more` files.
-    fn new(more: u64) -> FewFiles {
+    /// Leaves room for `more` files: the limit is one of numbers, and the lowest free one is next.
+    fn new(more: usize) -> FewFiles {
         let names = fs::read_dir("/proc/self/fd").unwrap();
-        let numbers = names.map(|name| name.unwrap().file_name().to_str().unwrap().parse::<u64>());
-        let highest = numbers.map(Result::unwrap).max().unwrap();
+        let taken: BTreeSet<u64> = names
+            .map(|name| name.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .collect();
+        let last = (0..).filter(|number| !taken.contains(number)).nth(more).unwrap();
         let before = rlimit::Resource::NOFILE.get().unwrap();
-        rlimit::Resource::NOFILE.set(highest + 1 + more, before.1).unwrap();
+        rlimit::Resource::NOFILE.set(last, before.1).unwrap();
         FewFiles { before }
     }
 }
@@ -229,61 +233,102 @@ impl Drop for FewFiles {
     }
 }
 
+/// A shard that echoes, and `waiting` clients in its listener's queue: once the files are few, the
+/// test can open no more either.
+struct Crowd {
+    clients: Vec<TcpStream>,
+    few: FewFiles,
+    counters: Arc<CachePadded<ShardCounters>>,
+    stop: StopSwitch,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Crowd {
+    fn new(waiting: usize, connections_max: u32) -> Crowd {
+        let listener = accept::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
+        let address = listener.local_addr().unwrap();
+        let clients = (0..waiting)
+            .map(|_| {
+                let client = TcpStream::connect(address).unwrap();
+                client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                client
+            })
+            .collect();
+        let (post, mail) = mail::post().unwrap();
+        let stop = StopSwitch::new([post.doorbell().clone()]);
+        let counters = Arc::<CachePadded<ShardCounters>>::default();
+        let options = ShardOptions {
+            shard: ShardId(0),
+            listener,
+            connections_max,
+            idle_s: 0,
+            drain_ms: 100,
+            proxy_sources: Vec::new(),
+            tls: guidepost::tls::Tls::disabled(),
+            counters: Arc::clone(&counters),
+            clock: Clock::start(),
+        };
+        // The shard's own files and about twenty connections.
+        let few = FewFiles::new(40);
+        let shard = Shard::with_service(options, Echo, mail, stop.signal());
+        let thread = run_on_core(shard, 0).unwrap();
+        Crowd { clients, few, counters, stop, thread }
+    }
+
+    fn counted(&self) -> Snapshot {
+        snapshot(std::slice::from_ref(&self.counters))
+    }
+
+    fn until(&self, fits: impl Fn(Snapshot) -> bool) {
+        let began = Instant::now();
+        while !fits(self.counted()) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", self.counted());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Asks over one connection and waits for the answer.
+    fn ask(&self, client: usize) {
+        let mut client = &self.clients[client];
+        client.write_all(b"\0\0\0\x0c\0\0\0\x02{}body..").unwrap();
+        client.read_exact(&mut [0; 16]).unwrap();
+    }
+
+    fn end(self) {
+        drop(self.few);
+        self.stop.end();
+        self.thread.join().unwrap().unwrap();
+    }
+}
+
 #[test]
 fn running_out_of_files_neither_stops_the_shard_nor_makes_it_spin() {
     let _alone = alone();
-    let listener = accept::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
-    let address = listener.local_addr().unwrap();
-    // They wait in the listener's queue: once the files are few, this test can open no more either.
-    let mut clients: Vec<TcpStream> = (0..100)
-        .map(|_| {
-            let client = TcpStream::connect(address).unwrap();
-            client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-            client
-        })
-        .collect();
-    let (post, mail) = mail::post().unwrap();
-    let stop = StopSwitch::new([post.doorbell().clone()]);
-    let counters = Arc::new(crossbeam::utils::CachePadded::new(ShardCounters::default()));
-    let options = ShardOptions {
-        shard: ShardId(0),
-        listener,
-        // More than the limit will allow.
-        connections_max: 4000,
-        idle_s: 0,
-        drain_ms: 100,
-        proxy_sources: Vec::new(),
-        tls: guidepost::tls::Tls::disabled(),
-        counters: Arc::clone(&counters),
-        clock: Clock::start(),
-    };
-    let few = FewFiles::new(40);
-    let thread = run_on_core(Shard::with_service(options, Echo, mail, stop.signal()), 0).unwrap();
-    let counted = || snapshot(std::slice::from_ref(&counters));
-    let began = Instant::now();
-    while counted().accept_failed == 0 {
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", counted());
-        thread::sleep(Duration::from_millis(2));
-    }
-    let question = b"\0\0\0\x0c\0\0\0\x02{}body..";
-    let ask = |mut client: &TcpStream| {
-        client.write_all(question).unwrap();
-        client.read_exact(&mut [0; 16]).unwrap();
-    };
-    ask(&clients[0]);
-    let (before, began) = (counted(), Instant::now());
+    let mut crowd = Crowd::new(100, 4000);
+    crowd.until(|counted| counted.accept_failed > 0);
+    crowd.ask(0);
+    let (before, began) = (crowd.counted(), Instant::now());
     thread::sleep(Duration::from_millis(500));
-    let (after, passed) = (counted(), began.elapsed().as_millis());
+    let (after, passed) = (crowd.counted(), began.elapsed().as_millis());
     let failed = u128::from(after.accept_failed - before.accept_failed);
     assert!(failed <= passed / 100 + 1, "accepting failed {failed} times in {passed} ms");
     // Without a descriptor to sleep on, it dozes 5 ms at a time.
     let batches = u128::from(after.batches - before.batches);
     assert!(batches <= passed / 2, "{batches} batches in {passed} ms");
     // Accepted or not: when they go, there is room for the last.
-    clients.drain(1..90);
-    ask(&clients[10]);
-    ask(&clients[0]);
-    drop(few);
-    stop.end();
-    thread.join().unwrap().unwrap();
+    crowd.clients.drain(1..90);
+    crowd.ask(10);
+    crowd.ask(0);
+    crowd.end();
+}
+
+#[test]
+fn a_crowd_at_a_full_shard_is_refused_at_once_though_files_are_few() {
+    let _alone = alone();
+    let crowd = Crowd::new(1000, 5);
+    crowd.until(|counted| counted.refused == 995);
+    // Not one pause of a tenth of a second was needed.
+    assert_eq!(crowd.counted().accept_failed, 0);
+    crowd.ask(0);
+    crowd.end();
 }

@@ -25,18 +25,14 @@ pub struct Config {
     pub kv_config_path: PathBuf,
     /// `configStorePath`, or the settings file.
     pub config_store_path: PathBuf,
-    /// `shards`; 0 leaves the number to the machine, see [`Config::shard_count`].
+    /// `shards`; 0 is one for each core but the writer's.
     pub shards: usize,
     /// `maxConnections`; `None` leaves the number to the open-files limit.
     pub max_connections: Option<usize>,
     /// `serverChannelMaxIdleTimeSeconds`, in milliseconds; `None` is never.
     pub idle_timeout_ms: Option<u64>,
-    /// `serverSocketSndBufSize`, in bytes; `None` leaves it to the system.
-    pub send_buffer_bytes: Option<usize>,
-    /// `serverSocketRcvBufSize`, in bytes; `None` leaves it to the system.
-    pub receive_buffer_bytes: Option<usize>,
     /// `shutdownWaitTimeSeconds` if `enableShutdownGracefully`, in milliseconds.
-    pub go_away_ms: Option<u64>,
+    pub stop_ms: Option<u64>,
     /// `proxyProtocolFrom`: who may send a PROXY header; empty is anybody.
     pub proxy_protocol_from: Vec<Network>,
     /// `tls.*`.
@@ -86,9 +82,7 @@ impl Config {
             shards: values.number("shards"),
             max_connections: some("maxConnections"),
             idle_timeout_ms: seconds("serverChannelMaxIdleTimeSeconds"),
-            send_buffer_bytes: some("serverSocketSndBufSize"),
-            receive_buffer_bytes: some("serverSocketRcvBufSize"),
-            go_away_ms: graceful.then(|| seconds("shutdownWaitTimeSeconds").unwrap_or_default()),
+            stop_ms: graceful.then(|| seconds("shutdownWaitTimeSeconds").unwrap_or_default()),
             proxy_protocol_from: values.networks("proxyProtocolFrom"),
             tls: tls::options(&|key| values.text(key)),
             tls_source: TlsSource::new(&raw),
@@ -99,16 +93,6 @@ impl Config {
             items: values.items(),
             warnings: values.warnings,
         })
-    }
-
-    /// How many shards to run on a machine with `cores`: as told, else all but one, which the
-    /// writer has.
-    #[must_use]
-    pub fn shard_count(&self, cores: usize) -> usize {
-        match self.shards {
-            0 => cores.saturating_sub(1).max(1),
-            shards => shards,
-        }
     }
 
     /// All settings by name, with their values as they are in effect. Secrets are hidden.
@@ -218,7 +202,9 @@ impl Values {
 
     /// A checked number of an option whose range begins at 0 or above.
     fn number(&self, key: &str) -> usize {
-        self.text(key).parse().expect("checked against its range")
+        // As it was checked: `-0` is in range and no `usize`.
+        let number: i64 = self.text(key).parse().expect("checked against its range");
+        usize::try_from(number).expect("no range of these begins below 0")
     }
 
     fn flag(&self, key: &str) -> bool {

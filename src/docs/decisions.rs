@@ -58,8 +58,7 @@
 //!
 //! **2026-11-29, no TLS session is resumed.** Java clients never ask for it, a cache shared by all
 //! shards would need a lock, and a withdrawn client certificate counts at once. Clients that do
-//! resume, reconnecting by the hundred thousand, would change this. (A P-256 key makes a handshake
-//! ten times cheaper than RSA.)
+//! resume, reconnecting by the hundred thousand, would change this.
 //!
 //! **2026-11-29, a certificate is loaded when it fits its key,** not when both files have changed,
 //! as in Java, where a certificate renewed for the same key is never loaded. Two looks in a row,

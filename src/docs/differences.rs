@@ -1,7 +1,7 @@
 //! Where this server answers differently from the Java NameServer 5.5.0, and why.
 //!
-//! Everything else is meant to be equal, byte by byte where clients parse text. Each line has a
-//! test: `tests/scenarios/*.scn` mark them with `ours:` and `java:`.
+//! Everything else is meant to be equal, byte by byte where clients parse text. Where a difference
+//! can be tried over the wire, `tests/scenarios/*.scn` mark it with `ours:` and `java:`.
 //!
 //! # Registration
 //!
@@ -20,6 +20,10 @@
 //!   entry goes.
 //! * Code 217 for a known topic stores the queues in front of the first unknown broker. **Here:**
 //!   all or nothing.
+//!
+//! * A negative `heartbeatTimeoutMillis` expires at once. **Here:** it counts as not given.
+//! * A broker may store parts of static topics in another group's name. **Here:** only in its own.
+//! * Bodies of codes 217 and 322 may be as large as a frame. **Here:** at most 1 MiB.
 //!
 //! # Leaving
 //!
@@ -54,6 +58,9 @@
 //! * Exit status 255 for most failures, 143 after SIGTERM. **Here:** distinct ones, see `guidepost
 //!   --help`; 0 after SIGTERM.
 //!
+//! * A graceful stop answers newer clients with code 1500 (go away) for a while. **Here:** a stop
+//!   takes no more requests, sends what is owed, and closes.
+//!
 //! # TLS
 //!
 //! The tests of this section are in `tests/tls.rs`.
@@ -66,10 +73,10 @@
 //!   at the start.
 //! * Names in `tls.ciphers` and `tls.protocols` that are not offered undo TLS. **Here:** they are
 //!   left out with a warning, as long as something is left. Offered are 1.2 and 1.3, with forward
-//!   secrecy and authenticated encryption. A TLS 1.1 client hears alert 40 instead of 70.
+//!   secrecy and authenticated encryption.
 //! * In test mode a client's certificate is asked for, but not required. **Here:** not asked for.
-//! * RC2, single DES and DSA keys are read. **Here:** not; the message says how to convert them.
-//! * RSA keys below 2048 bits are used. **Here:** refused.
+//! * Private keys: **here,** DSA, RSA below 2048 bits, and those encrypted with RC2 or single DES
+//!   are refused; the message says how to convert them.
 //!
 //! # The wire
 //!

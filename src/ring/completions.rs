@@ -59,6 +59,12 @@ impl Ring {
                     self.accept();
                     None
                 }
+                // One burst was accepted before any of it could be refused. Those closes stand
+                // before the next accept in the queue, so it finds room: no need to pause.
+                libc::EMFILE | libc::ENFILE if self.refused => {
+                    self.accept();
+                    None
+                }
                 errno => Some(Event::AcceptFailed(io::Error::from_raw_os_error(errno))),
             };
         }
@@ -70,6 +76,7 @@ impl Ring {
         let Some(key) = place else {
             let entry = opcode::Close::new(Fd(socket)).build();
             self.push(entry.user_data(Token::NOTHING.0));
+            self.refused = true;
             return Some(Event::Refused);
         };
         self.receive(key);

@@ -130,6 +130,8 @@ pub struct Ring {
     starved: Vec<Key>,
     listener: TcpListener,
     accepting: Accepting,
+    /// Something was refused since accepting was last started.
+    refused: bool,
     timer: ManuallyDrop<Box<Timespec>>,
     timer_runs: bool,
     /// An entry that points at `timer` waits for submission.
@@ -182,6 +184,7 @@ impl Ring {
             starved: Vec::new(),
             listener,
             accepting: Accepting::No,
+            refused: false,
             timer: ManuallyDrop::new(Box::default()),
             timer_runs: false,
             timer_queued: false,
@@ -195,6 +198,7 @@ impl Ring {
     pub fn accept(&mut self) {
         if self.accepting == Accepting::No {
             self.accepting = Accepting::Yes;
+            self.refused = false;
             // No SOCK_NONBLOCK: on such a socket io_uring would answer EAGAIN instead of waiting.
             let entry = opcode::AcceptMulti::new(Fd(self.listener.as_raw_fd()))
                 .flags(libc::SOCK_CLOEXEC)

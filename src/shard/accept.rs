@@ -1,6 +1,5 @@
-//! Listeners, one for each shard on the same port, and how many connections a shard may hold.
+//! Listeners, one for each shard on the same port.
 
-use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::thread;
@@ -8,7 +7,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::limits::{CONNECTIONS_PER_SHARD_MAX, FILES_RESERVED, LISTEN_BACKLOG};
+use crate::limits::LISTEN_BACKLOG;
 
 /// How often a port in use is tried again, and after which pause: two seconds in all.
 const CLAIM_ATTEMPTS: u32 = 100;
@@ -71,27 +70,6 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Connections that each of `shards` may hold under the process's open-files limit.
-#[must_use]
-pub fn connections_max(shards: usize) -> u32 {
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    share_of(open_files(&limits), shards)
-}
-
-/// The soft limit; `None` if there is none.
-fn open_files(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
-}
-
-fn share_of(open_files: Option<u64>, shards: usize) -> u32 {
-    let Some(files) = open_files else { return CONNECTIONS_PER_SHARD_MAX };
-    // A very low limit is shared half and half.
-    let usable = files.saturating_sub(FILES_RESERVED).max(files / 2);
-    let shards = u64::try_from(shards.max(1)).unwrap_or(u64::MAX);
-    u32::try_from(usable / shards).unwrap_or(u32::MAX).clamp(1, CONNECTIONS_PER_SHARD_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::TcpStream;
@@ -130,19 +108,5 @@ mod tests {
         let listeners = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let _client = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
         assert!(listeners[0].accept().unwrap().0.nodelay().unwrap());
-    }
-
-    #[test]
-    fn the_open_files_limit_is_shared_out() {
-        let limits =
-            "Max processes  1  1  processes\nMax open files            20000     20000   files\n";
-        assert_eq!(open_files(limits), Some(20_000));
-        assert_eq!(open_files("Max open files  unlimited  unlimited  files"), None);
-        assert_eq!(share_of(Some(20_000), 1), 19_840);
-        assert_eq!(share_of(Some(20_000), 4), 4_960);
-        assert_eq!(share_of(Some(256), 1), 128);
-        assert_eq!(share_of(Some(1), 64), 1);
-        assert_eq!(share_of(None, 2), CONNECTIONS_PER_SHARD_MAX);
-        assert_eq!(share_of(Some(u64::MAX), 2), CONNECTIONS_PER_SHARD_MAX);
     }
 }

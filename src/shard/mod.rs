@@ -58,7 +58,7 @@ pub struct ShardOptions {
     pub shard: ShardId,
     /// Its listener, from [`accept::bind`].
     pub listener: TcpListener,
-    /// Most connections at a time, see [`accept::connections_max`].
+    /// Most connections at a time: the shard's part of what the open-files limit allows.
     pub connections_max: u32,
     /// Seconds without a byte in or out after which a connection is closed; 0 is never (Java:
     /// `serverChannelMaxIdleTimeSeconds`).

@@ -45,7 +45,7 @@ fn nothing_given_is_what_a_java_server_starts_with() {
     assert_eq!(config.kv_config_path, Path::new("/home/mq/namesrv/kvConfig.json"));
     assert_eq!(config.config_store_path, Path::new("/home/mq/namesrv/namesrv.properties"));
     assert_eq!(config.idle_timeout_ms, Some(120_000));
-    assert_eq!((config.go_away_ms, config.max_connections, config.shards), (None, None, 0));
+    assert_eq!((config.stop_ms, config.max_connections, config.shards), (None, None, 0));
     assert!(config.warnings.is_empty());
     let defaults = Settings { fixed: config.settings.fixed.clone(), ..Settings::default() };
     assert_eq!(config.settings, defaults);
@@ -202,10 +202,10 @@ fn messages_stay_short_and_on_one_line() {
 }
 
 #[test]
-fn shards_are_all_cores_but_one_unless_told() {
-    let auto = config(&[]);
-    assert_eq!([1, 2, 16].map(|cores| auto.shard_count(cores)), [1, 1, 15]);
-    assert_eq!(config(&[("shards", "3")]).shard_count(2), 3);
+fn the_number_of_shards_is_left_open_unless_told() {
+    assert_eq!(config(&[]).shards, 0);
+    assert_eq!(config(&[("shards", "3")]).shards, 3);
+    assert_eq!(config(&[("shards", "-0")]).shards, 0);
 }
 
 #[test]
@@ -226,9 +226,9 @@ fn printing_has_each_setting_once_and_reads_back() {
 
 #[test]
 fn go_away_takes_as_long_as_told_only_if_switched_on() {
-    assert_eq!(config(&[("shutdownWaitTimeSeconds", "5")]).go_away_ms, None);
+    assert_eq!(config(&[("shutdownWaitTimeSeconds", "5")]).stop_ms, None);
     let graceful = [("enableShutdownGracefully", "true"), ("shutdownWaitTimeSeconds", "5")];
-    assert_eq!(config(&graceful).go_away_ms, Some(5000));
+    assert_eq!(config(&graceful).stop_ms, Some(5000));
 }
 
 #[test]
