@@ -69,8 +69,8 @@
 //!   is, if both files have changed. **Here:** whatever fits together, and nothing else.
 //! * With an unreadable key, an unknown protocol or suite, plain connections are served and TLS
 //!   ones closed. **Here:** the server does not start, and says what to correct.
-//! * `tls.server.authClient=true` without a trust file trusts whom the JVM trusts. **Here:** refused
-//!   at the start.
+//! * `tls.server.authClient=true` without a trust file trusts whom the JVM trusts. **Here:**
+//!   refused at the start.
 //! * Names in `tls.ciphers` and `tls.protocols` that are not offered undo TLS. **Here:** they are
 //!   left out with a warning, as long as something is left. Offered are 1.2 and 1.3, with forward
 //!   secrecy and authenticated encryption.
