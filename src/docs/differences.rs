@@ -61,6 +61,23 @@
 //! * A graceful stop answers newer clients with code 1500 (go away) for a while. **Here:** a stop
 //!   takes no more requests, sends what is owed, and closes.
 //!
+//! # TLS
+//!
+//! The tests of this section are in `tests/tls.rs`.
+//!
+//! * A certificate renewed for the same key is never loaded; one that does not belong to the key
+//!   is, if both files have changed. **Here:** whatever fits together, and nothing else.
+//! * With an unreadable key, an unknown protocol or suite, plain connections are served and TLS
+//!   ones closed. **Here:** the server does not start, and says what to correct.
+//! * `tls.server.authClient=true` without a trust file trusts whom the JVM trusts. **Here:**
+//!   refused at the start.
+//! * Names in `tls.ciphers` and `tls.protocols` that are not offered undo TLS. **Here:** they are
+//!   left out with a warning, as long as something is left. Offered are 1.2 and 1.3, with forward
+//!   secrecy and authenticated encryption.
+//! * In test mode a client's certificate is asked for, but not required. **Here:** not asked for.
+//! * Private keys: **here,** DSA, RSA below 2048 bits, and those encrypted with RC2 or single DES
+//!   are refused; the message says how to convert them.
+//!
 //! # The wire
 //!
 //! * Remarks of failed requests are Java exceptions. **Here:** sentences.

@@ -9,9 +9,9 @@
 //! watcher (a thread of its own) --files changed--> material --valid--> Tls --> new connections
 //! ```
 //!
-//! The settings are those of a Java server (`TlsSystemConfig`, `TlsHelper`). [`material`] reads and
+//! The settings are those of a Java server (`TlsSystemConfig`, `TlsHelper`). `material` reads and
 //! checks what they name, as one whole: certificate chain, private key, trusted certificates.
-//! [`watcher`] does it again when the files have changed and replaces the whole, or nothing.
+//! `watcher` does it again when the files have changed and replaces the whole, or nothing.
 //!
 //! **Never:** key material or a password in a log line or in a `Debug` output; a file read on a
 //! shard's or the writer's thread; a lock on a shard's thread: sessions are not resumed, so there
