@@ -1,4 +1,5 @@
-//! The writer without threads: requests into lanes, one turn at a time, a clock that is an argument.
+//! The writer without threads: requests into lanes, one turn at a time, a clock that is an
+//! argument.
 
 use bytes::Bytes;
 
