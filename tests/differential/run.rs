@@ -1,0 +1,442 @@
+//! Runs a sequence on both servers, step by step: sends it to both, compares the answers, undoes
+//! the deliberate differences on the Java server, and compares all tables.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use crate::support::conn::Conn;
+use crate::support::frame::{Answer, Request};
+use crate::support::registration::Registration;
+use crate::support::script::Action;
+
+use super::compare::{View, difference, is_java_error};
+use super::differences::{ERROR_TEXTS, Java, MAPPINGS_COME, MAPPINGS_GO, Plan, Repair};
+use super::differences::{for_close, for_registration, for_request};
+use super::ledger::Ledger;
+use super::steps::{Names, Sent, Step};
+use super::tables::{Tables, ask, questions};
+
+/// How long the tables may take to become equal. The Java server works off closed connections and
+/// unregistrations in threads of their own.
+const SETTLED_WITHIN: Duration = Duration::from_secs(5);
+const LOOK_EVERY: Duration = Duration::from_millis(2);
+
+/// The two servers.
+#[derive(Clone, Copy, Debug)]
+pub struct Servers {
+    pub ours: SocketAddr,
+    pub java: SocketAddr,
+}
+
+/// How often each difference applied.
+pub type Seen = BTreeMap<&'static str, usize>;
+
+/// A difference that nothing on the list explains.
+#[derive(Debug)]
+pub struct Unexplained {
+    /// The step after which it showed.
+    pub step: usize,
+    pub what: String,
+}
+
+/// Runs a sequence under names of its own; both servers' tables are empty of them afterwards.
+pub fn run(
+    servers: Servers,
+    names: &Names,
+    steps: &[Step],
+    seen: &mut Seen,
+) -> Result<(), Unexplained> {
+    let mut stage = Stage::new(servers, names);
+    let mut result = Ok(());
+    for (number, step) in steps.iter().enumerate() {
+        if let Err(what) = stage.step(&step.sent(names)) {
+            result = Err(Unexplained { step: number, what });
+            break;
+        }
+    }
+    for (name, count) in &stage.seen {
+        *seen.entry(name).or_default() += count;
+    }
+    let emptied = stage.empty();
+    result?;
+    emptied.map_err(|what| Unexplained { step: steps.len(), what })
+}
+
+/// Connections to one server, and one of our own for looking.
+struct Side {
+    addr: SocketAddr,
+    conns: HashMap<String, Conn>,
+    control: Conn,
+}
+
+impl Side {
+    fn new(addr: SocketAddr) -> Side {
+        Side { addr, conns: HashMap::new(), control: Conn::open(addr) }
+    }
+
+    fn ask(&mut self, conn: &str, request: &Request) -> Result<Answer, String> {
+        let addr = self.addr;
+        let conn = self.conns.entry(conn.to_owned()).or_insert_with(|| Conn::open(addr));
+        let opaque = conn.send(request.clone());
+        conn.try_answer_to(opaque)
+    }
+
+    fn control(&mut self, request: Request) -> Result<Answer, String> {
+        let opaque = self.control.send(request);
+        self.control.try_answer_to(opaque)
+    }
+}
+
+struct Stage<'a> {
+    names: &'a Names,
+    questions: Vec<(String, Request)>,
+    ours: Side,
+    java: Side,
+    tables: Tables,
+    ledger: Ledger,
+    seen: Seen,
+    sentinels: usize,
+}
+
+impl<'a> Stage<'a> {
+    fn new(servers: Servers, names: &'a Names) -> Stage<'a> {
+        Stage {
+            names,
+            questions: questions(names),
+            ours: Side::new(servers.ours),
+            java: Side::new(servers.java),
+            tables: Tables::default(),
+            ledger: Ledger::default(),
+            seen: Seen::new(),
+            sentinels: 0,
+        }
+    }
+
+    fn step(&mut self, sent: &Sent) -> Result<(), String> {
+        let (plan, accepted) = match &sent.action {
+            Action::Ask { conn, request, .. } => self.ask_both(sent, conn, request)?,
+            Action::Close { conn } | Action::Reset { conn } => {
+                let plan = for_close(conn, &self.tables, &self.ledger);
+                for side in [&mut self.ours, &mut self.java] {
+                    match (side.conns.remove(conn), &sent.action) {
+                        (Some(conn), Action::Reset { .. }) => conn.reset(),
+                        (conn, _) => drop(conn),
+                    }
+                }
+                self.await_close()?;
+                (plan, true)
+            }
+            other => return Err(format!("not a step of a sequence: {other:?}")),
+        };
+        for name in &plan.names {
+            *self.seen.entry(name).or_default() += 1;
+        }
+        self.repair(&plan)?;
+        let queued =
+            matches!(&sent.action, Action::Ask { request, .. } if request.code == 104);
+        if queued || !plan.repairs.is_empty() {
+            self.await_queue()?;
+        }
+        self.compare_tables(sent, accepted)
+    }
+
+    /// Sends a request to both and compares the answers. Whether it was a success.
+    fn ask_both(
+        &mut self,
+        sent: &Sent,
+        conn: &str,
+        request: &Request,
+    ) -> Result<(Plan, bool), String> {
+        let plan = match &sent.register {
+            Some(register) => for_registration(register, request, &self.tables, &self.ledger),
+            None => for_request(request, &self.tables),
+        };
+        let ours = self.ours.ask(conn, request)?;
+        let accepted = ours.code() == 0;
+        let (expected, java) = match &plan.java {
+            Java::NotAsked(code) => {
+                // Opened, so that both have the same connections.
+                self.java.ask(conn, &Request::new(999))?;
+                (Some(*code), None)
+            }
+            Java::Same => (None, Some(self.java.ask(conn, request)?)),
+            Java::Accepts => {
+                let java = self.java.ask(conn, request)?;
+                if java.code() != 0 {
+                    return Err(format!("Java is said to accept this: {}", java.text()));
+                }
+                (Some(1), None)
+            }
+            Java::Then(meant) => {
+                let java = self.java.ask(conn, request)?;
+                if java.code() != 1 {
+                    return Err(format!("Java is said to refuse this: {}", java.text()));
+                }
+                (None, Some(self.java.ask(conn, meant)?))
+            }
+        };
+        if expected.is_some_and(|code| code != ours.code()) {
+            return Err(format!("the list says {expected:?}, guidepost: {}", ours.text()));
+        }
+        if let Some(java) = java {
+            if is_java_error(&java) {
+                *self.seen.entry(ERROR_TEXTS).or_default() += 1;
+            }
+            let view = View {
+                names: self.names,
+                tables: &self.tables,
+                only_java: &self.ledger.only_java,
+                only_ours: &self.ledger.only_ours,
+            };
+            if let Some(what) = difference(request, &ours, &java, &view) {
+                return Err(what);
+            }
+        }
+        Ok((plan, accepted))
+    }
+
+    /// Looks at both servers until their tables are equal.
+    fn compare_tables(&mut self, sent: &Sent, accepted: bool) -> Result<(), String> {
+        let deadline = Instant::now() + SETTLED_WITHIN;
+        let register = sent.register.as_deref().filter(|_| accepted);
+        let nulls = sent.register.as_deref();
+        loop {
+            let ours = ask(&mut self.ours.control, &self.questions)?;
+            let java = ask(&mut self.java.control, &self.questions)?;
+            let after = Tables::read(self.names, &self.questions, &ours)?;
+            let java_tables = Tables::read(self.names, &self.questions, &java)?;
+            self.ledger.mappings(register.or(nulls), &self.tables, &after);
+            self.ledger.shown(&after, &java_tables);
+            let Some(what) = self.differing(&ours, &java, &after) else {
+                for (name, loose) in
+                    [(MAPPINGS_GO, &self.ledger.only_java), (MAPPINGS_COME, &self.ledger.only_ours)]
+                {
+                    let count = usize::from(!loose.is_empty());
+                    *self.seen.entry(name).or_default() += count;
+                }
+                if let Some(register) = register {
+                    self.ledger.registered(register, &after);
+                }
+                self.ledger.settle(&after);
+                self.tables = after;
+                return Ok(());
+            };
+            if Instant::now() > deadline {
+                return Err(what);
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    fn differing(&self, ours: &[Answer], java: &[Answer], tables: &Tables) -> Option<String> {
+        let view = View {
+            names: self.names,
+            tables,
+            only_java: &self.ledger.only_java,
+            only_ours: &self.ledger.only_ours,
+        };
+        let mut pairs = self.questions.iter().zip(ours.iter().zip(java));
+        pairs.find_map(|((text, request), (ours, java))| {
+            let what = difference(request, ours, java, &view)?;
+            Some(format!("afterwards `{text}` differs: {what}"))
+        })
+    }
+
+    fn repair(&mut self, plan: &Plan) -> Result<(), String> {
+        for repair in &plan.repairs {
+            let answer = match repair {
+                Repair::Forget { cluster, addr } => {
+                    // A group that nobody has: only the live entry is found.
+                    self.java.control(unregister(cluster, "no-such-group", addr, 0))?
+                }
+                Repair::Unregister { cluster, group, addr, id } => {
+                    self.java.control(unregister(cluster, group, addr, *id))?
+                }
+                Repair::Leave { cluster, group } => {
+                    self.await_queue()?;
+                    let joins = Registration::new(group, "leaves:1", 0, cluster, &[]);
+                    self.java.control(joins.request())?;
+                    self.java.control(unregister(cluster, group, "leaves:1", 0))?
+                }
+                Repair::Restore { group, addr } => {
+                    self.await_queue()?;
+                    self.restore(group, addr)?
+                }
+                Repair::Queues { group } => {
+                    self.await_queue()?;
+                    self.restore_queues(group)?
+                }
+            };
+            if answer.code() != 0 {
+                return Err(format!("{repair:?} was refused: {}", answer.text()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers a member as it was, with a null table, which leaves topics alone.
+    fn restore(&mut self, group: &str, addr: &str) -> Result<Answer, String> {
+        let found = self.tables.groups.get(group).ok_or("no such group to restore")?;
+        let id = found.id_of(addr).ok_or("no such member to restore")?;
+        let told = self.ledger.told(addr).ok_or("nobody knows how the member registered")?;
+        let key = (told.cluster.clone(), addr.to_owned());
+        let version = self.tables.versions.get(&key).cloned().unwrap_or_default();
+        let body = json!({
+            "filterServerList": told.filters,
+            "topicConfigSerializeWrapper": {"dataVersion": version, "topicConfigTable": null},
+        });
+        let mut request = Request::new(103)
+            .ext("brokerName", group)
+            .ext("brokerAddr", addr)
+            .ext("brokerId", id)
+            .ext("clusterName", &told.cluster)
+            .ext("enableActingMaster", found.acting)
+            .body(body.to_string());
+        let optional = [
+            ("haServerAddr", &told.ha),
+            ("heartbeatTimeoutMillis", &told.timeout),
+            ("__ZONE_NAME", &found.zone),
+        ];
+        for (name, value) in optional {
+            if let Some(value) = value {
+                request = request.ext(name, value);
+            }
+        }
+        let conn = told.conn.clone();
+        self.java.ask(&conn, &request)
+    }
+
+    fn restore_queues(&mut self, group: &str) -> Result<Answer, String> {
+        let mut last = self.java.control(Request::new(217))?;
+        for (topic, queues) in &self.tables.queues {
+            if let Some(queue) = queues.get(group) {
+                let body = json!({ "queueDatas": [queue] }).to_string();
+                let request = Request::new(217).ext("topic", topic).body(body);
+                let opaque = self.java.control.send(request);
+                last = self.java.control.try_answer_to(opaque)?;
+            }
+        }
+        Ok(last)
+    }
+
+    /// Waits until the Java server has worked off the unregistrations sent before: it does so in
+    /// order.
+    fn await_queue(&mut self) -> Result<(), String> {
+        let group = self.sentinel();
+        let joins = Registration::new(&group, &group, 0, "sentinels", &[]);
+        self.java.control(joins.request())?;
+        self.java.control(unregister("sentinels", &group, &group, 0))?;
+        self.await_end(&group)
+    }
+
+    /// Waits until the Java server has worked off the connections closed before.
+    fn await_close(&mut self) -> Result<(), String> {
+        let group = self.sentinel();
+        let mut conn = Conn::open(self.java.addr);
+        let joins = Registration::new(&group, &group, 0, "sentinels", &[]);
+        let opaque = conn.send(joins.request());
+        conn.try_answer_to(opaque)?;
+        drop(conn);
+        self.await_end(&group)
+    }
+
+    fn sentinel(&mut self) -> String {
+        self.sentinels += 1;
+        format!("sentinel-{}-{}", self.sentinels, &self.names.mark[1..])
+    }
+
+    fn await_end(&mut self, group: &str) -> Result<(), String> {
+        let deadline = Instant::now() + SETTLED_WITHIN;
+        loop {
+            let request = Request::new(901).ext("clusterName", "any").ext("brokerName", group);
+            let answer = self.java.control(request)?;
+            if answer.body_text().contains("\"brokerAddrs\":{}") {
+                return Ok(());
+            }
+            if Instant::now() > deadline {
+                return Err(format!("the Java server does not let go of {group}"));
+            }
+            std::thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Removes everything that the sequence left, on each server what it has itself.
+    fn empty(&mut self) -> Result<(), String> {
+        self.ours.conns.clear();
+        self.java.conns.clear();
+        self.await_close()?;
+        for java in [true, false] {
+            for key in self.names.all('t').chain(["k"]) {
+                for namespace in [self.names.get("ns"), "ORDER_TOPIC_CONFIG"] {
+                    let request = Request::new(102).ext("namespace", namespace).ext("key", key);
+                    self.side(java).control(request)?;
+                }
+            }
+            let deadline = Instant::now() + SETTLED_WITHIN;
+            while !self.empty_once(java)? {
+                if Instant::now() > deadline {
+                    let server = if java { "the Java server" } else { "guidepost" };
+                    return Err(format!("{server} cannot be emptied"));
+                }
+                std::thread::sleep(LOOK_EVERY);
+            }
+        }
+        Ok(())
+    }
+
+    fn side(&mut self, java: bool) -> &mut Side {
+        if java { &mut self.java } else { &mut self.ours }
+    }
+
+    /// Asks everybody left to go. Whether nobody was.
+    fn empty_once(&mut self, java: bool) -> Result<bool, String> {
+        let names = self.names;
+        let questions = &self.questions[..1];
+        let side = if java { &mut self.java } else { &mut self.ours };
+        let answers = ask(&mut side.control, questions)?;
+        let tables = Tables::read(names, questions, &answers)?;
+        for (name, group) in &tables.groups {
+            let clusters: BTreeSet<&str> = tables.clusters_of(name).collect();
+            let cluster = clusters.first().copied().unwrap_or(&group.cluster);
+            for (id, addr) in &group.members {
+                side.control(unregister(cluster, name, addr, *id))?;
+            }
+            if group.members.is_empty() {
+                side.control(unregister(cluster, name, "nobody:1", 0))?;
+            }
+        }
+        for (cluster, groups) in &tables.clusters {
+            for group in groups.iter().filter(|group| !tables.groups.contains_key(*group)) {
+                let joins = Registration::new(group, "leaves:1", 0, cluster, &[]);
+                side.control(joins.request())?;
+                side.control(unregister(cluster, group, "leaves:1", 0))?;
+            }
+        }
+        Ok(tables.groups.is_empty() && tables.clusters.is_empty())
+    }
+}
+
+fn unregister(cluster: &str, group: &str, addr: &str, id: i64) -> Request {
+    Request::new(104)
+        .ext("clusterName", cluster)
+        .ext("brokerName", group)
+        .ext("brokerAddr", addr)
+        .ext("brokerId", id)
+}
+
+/// Sets live settings on a server.
+pub fn configure(addr: SocketAddr, settings: &[(&str, &str)]) -> Result<(), String> {
+    let text: String = settings.iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+    let mut conn = Conn::open(addr);
+    let opaque = conn.send(Request::new(318).body(text));
+    let answer = conn.try_answer_to(opaque)?;
+    if answer.code() == 0 {
+        Ok(())
+    } else {
+        Err(format!("{addr} must take settings by code 318: {}", answer.text()))
+    }
+}
+
