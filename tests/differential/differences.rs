@@ -6,7 +6,7 @@
 //! must refuse it and change nothing.
 
 use crate::support::frame::Request;
-use crate::support::registration::Registration;
+use crate::support::registration::{Layout, Registration};
 
 use super::ledger::Ledger;
 use super::steps::{Body, Register};
@@ -27,7 +27,7 @@ pub const DIFFERENCES: [(&str, &str); 14] = [
     (CLOSED, "drops one broker of a closed connection, and none that registered elsewhere"),
     (INCOMPLETE_104, "queues an unregistration without id or names, and drops the whole batch"),
     (WRONG_104, "drops the live entry that an unregistration names, whatever the group is"),
-    (ZLIB, "trusts the header about compression; we look at the body, as 5.x brokers need"),
+    (ZLIB, "refuses a compressed body that says it is not, as 5.x brokers send it; we look at it"),
     (PARTIAL_217, "adds a topic's queues up to the first unknown broker; we add all or none"),
 ];
 pub const ERROR_TEXTS: &str = "error texts";
@@ -206,7 +206,8 @@ pub fn for_registration(
     let Some(id) = it.id.as_ref().and_then(|id| id.parse::<i64>().ok()) else {
         return Plan::same();
     };
-    if it.crc.as_deref() == Some("1") || register.body == Body::Unreadable {
+    let plain_said_zip = register.body == Body::WrongFlag && matches!(it.layout, Layout::Json);
+    if it.crc.as_deref() == Some("1") || register.body == Body::Unreadable || plain_said_zip {
         return Plan::same(); // Refused before the tables are looked at.
     }
     let case = Case { it, name, addr, cluster, id, tables, ledger };
@@ -218,7 +219,7 @@ pub fn for_registration(
         let mut meant = request.clone();
         for (name, value) in meant.ext.iter_mut().flatten() {
             if name == "compressed" {
-                *value = (value != "true").to_string();
+                "true".clone_into(value);
             }
         }
         let mut names = plan.names;
