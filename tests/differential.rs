@@ -51,7 +51,7 @@ const CONFIGURATIONS: [(&str, &[(&str, &str)]); 7] = [
     ),
     (
         "wait-for-service",
-        &[("needWaitForService", "true"), ("waitSecondsForService", "1000000")],
+        &[("needWaitForService", "true"), ("waitSecondsForService", "86400")],
     ),
 ];
 /// What they are set back to. Notices (905) stay off: the brokers' addresses are nobody's.

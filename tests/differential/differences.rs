@@ -14,13 +14,14 @@ use super::tables::{Tables, field};
 
 /// Name, and what the Java server does instead. Those without a place in this file have it in
 /// `compare.rs` (texts) and `ledger.rs` (mappings).
-pub const DIFFERENCES: [(&str, &str); 14] = [
+pub const DIFFERENCES: [(&str, &str); 15] = [
     (ERROR_TEXTS, "answers exceptions with a Java class and a place in its program"),
     (MAPPINGS_GO, "keeps mappings of static topics for ever; we drop them with their queues"),
     (MAPPINGS_COME, "takes mappings only with a new data version, although it takes the queues"),
     (SINGLE_TOPIC, "leaves an empty group, its cluster, zone and acting master of a refused one"),
     (STALE, "takes zone and acting master from a registration that an older state lost"),
     (NULLS, "applies a body up to the null that it trips over, and answers success"),
+    (NULL_VERSION, "trips over it when an id changes hands: success, and not registered"),
     (UNNAMED, "registers half of a broker without a name, address or cluster, with success"),
     (ORPHANS, "keeps the live entry of an address that lost its id or changed its cluster"),
     (TWO_CLUSTERS, "leaves a group's name in the other cluster when the group is gone"),
@@ -36,6 +37,7 @@ pub const MAPPINGS_COME: &str = "mappings come with their queues";
 const SINGLE_TOPIC: &str = "a refused increment leaves no trace";
 const STALE: &str = "a refused stale registration leaves no trace";
 const NULLS: &str = "nulls refuse the whole body";
+const NULL_VERSION: &str = "a null data version is of state 0";
 const UNNAMED: &str = "a broker has names";
 const ORPHANS: &str = "no orphaned addresses";
 const TWO_CLUSTERS: &str = "no orphaned cluster members";
@@ -64,8 +66,9 @@ pub enum Java {
     NotAsked(i64),
     /// The same; it answers success where guidepost answers code 1.
     Accepts,
-    /// The same, and it answers code 1; then this, and its answer is guidepost's.
-    Then(Box<Request>),
+    /// The same, and it answers this code without doing it; then, repaired, the request that it
+    /// does, and its answer is guidepost's.
+    Then { code: i64, repairs: Vec<Repair>, request: Box<Request> },
 }
 
 /// One thing to put right on the Java server.
@@ -210,7 +213,7 @@ pub fn for_registration(
     if it.crc.as_deref() == Some("1") || register.body == Body::Unreadable || plain_said_zip {
         return Plan::same(); // Refused before the tables are looked at.
     }
-    let case = Case { it, name, addr, cluster, id, tables, ledger };
+    let case = Case { register, request, it, name, addr, cluster, id, tables, ledger };
     if has_fatal_null(register.body) {
         return case.null_body(register.body);
     }
@@ -224,7 +227,8 @@ pub fn for_registration(
         }
         let mut names = plan.names;
         names.push(ZLIB);
-        return Plan { names, java: Java::Then(Box::new(meant)), repairs: plan.repairs };
+        let java = Java::Then { code: 1, repairs: Vec::new(), request: Box::new(meant) };
+        return Plan { names, java, repairs: plan.repairs };
     }
     plan
 }
@@ -242,6 +246,8 @@ fn has_fatal_null(body: Body) -> bool {
 
 /// A registration beside the tables.
 struct Case<'a> {
+    register: &'a Register,
+    request: &'a Request,
     it: &'a Registration,
     name: &'a str,
     addr: &'a str,
@@ -316,6 +322,13 @@ impl Case<'_> {
                 let (group, addr) = (self.name.to_owned(), holder.clone());
                 let plan = Plan::same().with(STALE, Repair::Restore { group, addr });
                 return self.displaced(plan, self.addr);
+            }
+            if self.register.has_null_version() || !self.tables.versions.contains_key(&key) {
+                let mut plan = self.displaced(self.orphans(Plan::same()), holder);
+                plan.names.push(NULL_VERSION);
+                let (repairs, request) = (plan.repairs.clone(), Box::new(self.request.clone()));
+                plan.java = Java::Then { code: 0, repairs, request };
+                return plan;
             }
         }
         let plan = self.orphans(Plan::same());

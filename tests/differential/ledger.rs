@@ -93,7 +93,7 @@ impl Ledger {
         {
             self.only_java.insert((topic.name.clone(), None));
         }
-        for topic in &register.it.mappings {
+        for topic in register.mappings() {
             let pair = (topic.clone(), Some(group.clone()));
             let came = !before.has_queues(topic, group) && after.has_queues(topic, group);
             if !after.has_queues(topic, group) {

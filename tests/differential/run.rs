@@ -136,13 +136,13 @@ impl<'a> Stage<'a> {
         for name in &plan.names {
             *self.seen.entry(name).or_default() += 1;
         }
-        self.repair(&plan)?;
+        self.repair(&plan.repairs)?;
         let queued =
             matches!(&sent.action, Action::Ask { request, .. } if request.code == 104);
         if queued || !plan.repairs.is_empty() {
             self.await_queue()?;
         }
-        self.compare_tables(sent, accepted)
+        self.compare_tables(sent, accepted, matches!(plan.java, Java::Accepts))
     }
 
     /// Sends a request to both and compares the answers. Whether it was a success.
@@ -172,10 +172,14 @@ impl<'a> Stage<'a> {
                 }
                 (Some(1), None)
             }
-            Java::Then(meant) => {
+            Java::Then { code, repairs, request: meant } => {
                 let java = self.java.ask(conn, request)?;
-                if java.code() != 1 {
-                    return Err(format!("Java is said to refuse this: {}", java.text()));
+                if java.code() != *code {
+                    return Err(format!("Java is said to answer {code} here: {}", java.text()));
+                }
+                self.repair(repairs)?;
+                if !repairs.is_empty() {
+                    self.await_queue()?;
                 }
                 (None, Some(self.java.ask(conn, meant)?))
             }
@@ -201,18 +205,23 @@ impl<'a> Stage<'a> {
     }
 
     /// Looks at both servers until their tables are equal.
-    fn compare_tables(&mut self, sent: &Sent, accepted: bool) -> Result<(), String> {
+    fn compare_tables(
+        &mut self,
+        sent: &Sent,
+        accepted: bool,
+        java_accepted: bool,
+    ) -> Result<(), String> {
         let is_close = matches!(sent.action, Action::Close { .. } | Action::Reset { .. });
         let patience = if is_close { NOTICED_WITHIN } else { Duration::ZERO };
         let deadline = Instant::now() + patience;
         let register = sent.register.as_deref().filter(|_| accepted);
-        let nulls = sent.register.as_deref();
+        let read = sent.register.as_deref().filter(|_| accepted || java_accepted);
         loop {
             let ours = ask(&mut self.ours.control, &self.questions)?;
             let java = ask(&mut self.java.control, &self.questions)?;
             let after = Tables::read(self.names, &self.questions, &ours)?;
             let java_tables = Tables::read(self.names, &self.questions, &java)?;
-            self.ledger.mappings(register.or(nulls), &self.tables, &after);
+            self.ledger.mappings(read, &self.tables, &after);
             self.ledger.shown(&after, &java_tables);
             let Some(what) = self.differing(&ours, &java, &after) else {
                 for (name, loose) in
@@ -249,8 +258,8 @@ impl<'a> Stage<'a> {
         })
     }
 
-    fn repair(&mut self, plan: &Plan) -> Result<(), String> {
-        for repair in &plan.repairs {
+    fn repair(&mut self, repairs: &[Repair]) -> Result<(), String> {
+        for repair in repairs {
             let answer = match repair {
                 Repair::Forget { cluster, addr } => {
                     // A group that nobody has: only the live entry is found.

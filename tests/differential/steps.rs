@@ -64,6 +64,24 @@ impl Register {
         self.version < 37 || self.body == Body::NullFilters
     }
 
+    /// The mappings that a server reads.
+    pub fn mappings(&self) -> &[String] {
+        match self.it.layout {
+            Layout::ZipWithoutMappings => &[],
+            Layout::Zip if self.version < 413 => &[],
+            _ => &self.it.mappings,
+        }
+    }
+
+    /// Whether the data version is null as a whole.
+    pub fn has_null_version(&self) -> bool {
+        let null = b"\"dataVersion\":null";
+        match &self.it.layout {
+            Layout::Raw(body) => body.windows(null.len()).any(|part| part == null),
+            _ => false,
+        }
+    }
+
     /// The words of its scenario line.
     fn line(&self) -> String {
         let it = &self.it;
