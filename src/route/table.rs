@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use smallvec::SmallVec;
 
 use crate::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName, MemberKey, Topic};
-use crate::model::{DataVersion, Queues};
+use crate::model::{DataVersion, Notice, Queues};
 
 use super::fragment::{Group, GroupParts};
 use super::view::{GroupQueues, GroupSlot, RouteView, TopicHead, TopicNumber, TopicRoute};
@@ -28,6 +28,8 @@ pub struct RouteTable {
     free_members: Vec<u32>,
     pub(super) by_addr: AddrIndex,
     changed: bool,
+    /// See [`RouteTable::take_notices`].
+    pub(super) notices: Vec<Notice>,
 }
 
 /// Registered brokers by what codes 322 and 904 name them by. Several only if groups share an
