@@ -19,7 +19,10 @@ pub const DIFFERENCES: [(&str, &str); 15] = [
     (MAPPINGS_GO, "keeps mappings of static topics for ever; we drop them with their queues"),
     (MAPPINGS_COME, "takes mappings only with a new data version, although it takes the queues"),
     (SINGLE_TOPIC, "leaves an empty group, its cluster, zone and acting master of a refused one"),
-    (STALE, "takes zone and acting master from a registration that an older state lost"),
+    (
+        STALE,
+        "takes zone and acting master of it, and forgets its sender without settling the perms",
+    ),
     (NULLS, "applies a body up to the null that it trips over, and answers success"),
     (NULL_VERSION, "trips over it when an id changes hands: success, and not registered"),
     (UNNAMED, "registers half of a broker without a name, address or cluster, with success"),
@@ -82,6 +85,8 @@ pub enum Repair {
     Leave { cluster: String, group: String },
     /// Brings back a member's live entry and the looks of its group.
     Restore { group: String, addr: String },
+    /// Takes the write permission from a group's topics.
+    Wipe { group: String },
     /// Brings back a group's queues of all topics.
     Queues { group: String },
 }
@@ -107,15 +112,15 @@ impl Plan {
 }
 
 /// The plan for a request that is no registration.
-pub fn for_request(request: &Request, tables: &Tables) -> Plan {
+pub fn for_request(request: &Request, tables: &Tables, ledger: &Ledger) -> Plan {
     match request.code {
-        104 => unregistration(request, tables),
+        104 => unregistration(request, tables, ledger),
         217 => new_topic(request, tables),
         _ => Plan::same(),
     }
 }
 
-fn unregistration(request: &Request, tables: &Tables) -> Plan {
+fn unregistration(request: &Request, tables: &Tables, ledger: &Ledger) -> Plan {
     let part = |name: &str| field(request, name);
     let names = ["brokerName", "brokerAddr", "clusterName"];
     if names.iter().any(|name| part(name).is_empty()) || part("brokerId").parse::<i64>().is_err() {
@@ -126,11 +131,9 @@ fn unregistration(request: &Request, tables: &Tables) -> Plan {
     let is_member = group.is_some_and(|group| group.id_of(&addr).is_some());
     let mut plan = Plan::same();
     if is_member {
-        for (known, _) in tables.versions.keys().filter(|(_, known)| *known == addr) {
-            if *known != cluster {
-                let (cluster, addr) = (known.clone(), addr.clone());
-                plan = plan.with(WRONG_104, Repair::Forget { cluster, addr });
-            }
+        if let Some(known) = ledger.cluster_of(&addr).filter(|known| *known != cluster) {
+            let (cluster, addr) = (known.to_owned(), addr.clone());
+            plan = plan.with(WRONG_104, Repair::Forget { cluster, addr });
         }
         if group.is_some_and(|group| group.members.len() == 1) {
             plan = leave(plan, tables, &name, &cluster);
@@ -139,7 +142,8 @@ fn unregistration(request: &Request, tables: &Tables) -> Plan {
     }
     for (owner, group) in &tables.groups {
         if group.id_of(&addr).is_some() {
-            plan = plan.with(WRONG_104, Repair::Restore { group: owner.clone(), addr: addr.clone() });
+            plan =
+                plan.with(WRONG_104, Repair::Restore { group: owner.clone(), addr: addr.clone() });
         }
     }
     if group.is_some_and(super::tables::Group::is_masterless_acting) {
@@ -161,10 +165,11 @@ fn new_topic(request: &Request, tables: &Tables) -> Plan {
     let topic = field(request, "topic");
     let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
     let queues = body["queueDatas"].as_array().into_iter().flatten();
-    let named: Vec<String> = queues.map(|queue| super::tables::text(&queue["brokerName"])).collect();
+    let named: Vec<String> =
+        queues.map(|queue| super::tables::text(&queue["brokerName"])).collect();
     let known = |name: &String| tables.groups.contains_key(name);
     let partly = named.first().is_some_and(known) && !named.iter().all(known);
-    if partly && tables.queues.contains_key(&topic) {
+    if partly && (tables.routes_hidden || tables.queues.contains_key(&topic)) {
         return Plan { names: vec![PARTIAL_217], java: Java::NotAsked(0), repairs: Vec::new() };
     }
     Plan::same()
@@ -291,10 +296,9 @@ impl Case<'_> {
                 let refused = self.refused(NULLS, Java::Accepts);
                 let (group, addr) = (self.name.to_owned(), self.addr.to_owned());
                 match self.ledger.cluster_of(&addr) {
-                    Some(cluster) if cluster == self.cluster => Plan {
-                        repairs: vec![Repair::Restore { group, addr }],
-                        ..refused
-                    },
+                    Some(cluster) if cluster == self.cluster => {
+                        Plan { repairs: vec![Repair::Restore { group, addr }], ..refused }
+                    }
                     _ => Plan::not_asked(NULLS),
                 }
             }
@@ -321,7 +325,12 @@ impl Case<'_> {
             if stored > self.it.state {
                 let (group, addr) = (self.name.to_owned(), holder.clone());
                 let plan = Plan::same().with(STALE, Repair::Restore { group, addr });
-                return self.displaced(plan, self.addr);
+                let plan = self.displaced(plan, self.addr);
+                return if self.loses_master() {
+                    plan.with(STALE, Repair::Wipe { group: self.name.to_owned() })
+                } else {
+                    plan
+                };
             }
             if self.register.has_null_version() || !self.tables.versions.contains_key(&key) {
                 let mut plan = self.displaced(self.orphans(Plan::same()), holder);
@@ -335,15 +344,18 @@ impl Case<'_> {
         if holder == self.addr { plan } else { self.displaced(plan, holder) }
     }
 
-    /// Live entries of the registering address under other clusters.
-    fn orphans(&self, mut plan: Plan) -> Plan {
-        for (cluster, addr) in self.tables.versions.keys() {
-            if addr == self.addr && cluster != self.cluster {
-                let (cluster, addr) = (cluster.clone(), addr.clone());
-                plan = plan.with(ORPHANS, Repair::Forget { cluster, addr });
-            }
-        }
-        plan
+    /// The live entry of the registering address under another cluster.
+    fn orphans(&self, plan: Plan) -> Plan {
+        let other = self.ledger.cluster_of(self.addr).filter(|known| *known != self.cluster);
+        if other.is_some() { self.displaced(plan, self.addr) } else { plan }
+    }
+
+    /// Whether the group of a stale claimant becomes masterless, with acting master on.
+    fn loses_master(&self) -> bool {
+        let mut after = self.group().cloned().unwrap_or_default();
+        let claimant = after.id_of(self.addr);
+        claimant.is_some_and(|id| after.members.remove(&id).is_some())
+            && after.is_masterless_acting()
     }
 
     /// Whatever is left of an address that is no member any more.

@@ -386,7 +386,8 @@ impl Fleet {
         if word != "kv-list" && !self.one_in(20) {
             text += &format!(" \"{key}\"");
             if word == "kv-put" && !self.one_in(12) {
-                text += self.chance.pick(&[" \"{g0}:4;{g1}:8\"", " v", " \"\"", " \"a\\n\\u0001é\""]);
+                text +=
+                    self.chance.pick(&[" \"{g0}:4;{g1}:8\"", " v", " \"\"", " \"a\\n\\u0001é\""]);
             }
         }
         Step::Line { text, body: None }
@@ -420,8 +421,18 @@ impl Fleet {
 
     fn query(&mut self) -> Step {
         let word = self.chance.pick(&[
-            "route", "route", "route", "route", "clusters", "topics", "topics-of", "system-topics",
-            "unit-topics", "unit-sub-topics", "unit-sub-only-topics", "members",
+            "route",
+            "route",
+            "route",
+            "route",
+            "clusters",
+            "topics",
+            "topics-of",
+            "system-topics",
+            "unit-topics",
+            "unit-sub-topics",
+            "unit-sub-only-topics",
+            "members",
         ]);
         let mut text = self.words(word, "q");
         match word {

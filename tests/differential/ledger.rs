@@ -17,6 +17,29 @@ pub struct Told {
     pub filters: Vec<String>,
 }
 
+/// Whether topics of an accepted registration count: a master's, or those of the smallest slave.
+fn applies_topics(register: &Register, after: &Tables) -> bool {
+    let group = register.it.name.as_ref().and_then(|name| after.groups.get(name));
+    let smallest = group.and_then(|group| group.members.keys().next());
+    let id = register.it.id.as_ref().and_then(|id| id.parse::<i64>().ok());
+    id == Some(0) || (register.it.acting.is_some() && id.is_some() && smallest == id.as_ref())
+}
+
+/// Whether the id is new to the group, or the data version to its address.
+fn is_new_to(register: &Register, before: &Tables) -> bool {
+    let it = &register.it;
+    let part = |part: &Option<String>| part.clone().unwrap_or_default();
+    let holder =
+        it.id.as_ref().and_then(|id| id.parse::<i64>().ok()).and_then(|id| {
+            before.groups.get(&part(&it.name)).and_then(|group| group.members.get(&id))
+        });
+    let version = serde_json::json!({
+        "counter": it.counter, "stateVersion": it.state, "timestamp": it.timestamp,
+    });
+    let stored = before.versions.get(&(part(&it.cluster), part(&it.addr)));
+    holder.is_none() || stored != Some(&version)
+}
+
 /// By address; an address belongs to one group.
 #[derive(Debug, Default)]
 pub struct Ledger {
@@ -93,16 +116,18 @@ impl Ledger {
         {
             self.only_java.insert((topic.name.clone(), None));
         }
+        if !applies_topics(register, after) {
+            return;
+        }
+        let is_new = is_new_to(register, before);
         for topic in register.mappings() {
             let pair = (topic.clone(), Some(group.clone()));
-            let came = !before.has_queues(topic, group) && after.has_queues(topic, group);
             if !after.has_queues(topic, group) {
-                self.only_java.insert(pair);
-            } else if came {
-                // With its queues, so that both have it or only we do.
-                if !self.only_java.remove(&pair) {
-                    self.only_ours.insert(pair);
+                if is_new {
+                    self.only_java.insert(pair);
                 }
+            } else if !before.has_queues(topic, group) && !self.only_java.remove(&pair) && !is_new {
+                self.only_ours.insert(pair);
             }
         }
     }

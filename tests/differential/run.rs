@@ -33,8 +33,20 @@ pub struct Servers {
     pub java: SocketAddr,
 }
 
-/// How often each difference applied.
-pub type Seen = BTreeMap<&'static str, usize>;
+/// What a run was made of.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// How often each difference applied.
+    pub differences: BTreeMap<&'static str, usize>,
+    /// Answers by the codes of request and answer.
+    pub answers: BTreeMap<(i32, i64), usize>,
+}
+
+impl Counts {
+    fn difference(&mut self, name: &'static str, times: usize) {
+        *self.differences.entry(name).or_default() += times;
+    }
+}
 
 /// A difference that nothing on the list explains.
 #[derive(Debug)]
@@ -49,18 +61,15 @@ pub fn run(
     servers: Servers,
     names: &Names,
     steps: &[Step],
-    seen: &mut Seen,
+    counts: &mut Counts,
 ) -> Result<(), Unexplained> {
-    let mut stage = Stage::new(servers, names);
+    let mut stage = Stage::new(servers, names, counts);
     let mut result = Ok(());
     for (number, step) in steps.iter().enumerate() {
         if let Err(what) = stage.step(&step.sent(names)) {
             result = Err(Unexplained { step: number, what });
             break;
         }
-    }
-    for (name, count) in &stage.seen {
-        *seen.entry(name).or_default() += count;
     }
     let emptied = stage.empty();
     result?;
@@ -99,12 +108,12 @@ struct Stage<'a> {
     java: Side,
     tables: Tables,
     ledger: Ledger,
-    seen: Seen,
+    counts: &'a mut Counts,
     sentinels: usize,
 }
 
 impl<'a> Stage<'a> {
-    fn new(servers: Servers, names: &'a Names) -> Stage<'a> {
+    fn new(servers: Servers, names: &'a Names, counts: &'a mut Counts) -> Stage<'a> {
         Stage {
             names,
             questions: questions(names),
@@ -112,7 +121,7 @@ impl<'a> Stage<'a> {
             java: Side::new(servers.java),
             tables: Tables::default(),
             ledger: Ledger::default(),
-            seen: Seen::new(),
+            counts,
             sentinels: 0,
         }
     }
@@ -134,11 +143,10 @@ impl<'a> Stage<'a> {
             other => return Err(format!("not a step of a sequence: {other:?}")),
         };
         for name in &plan.names {
-            *self.seen.entry(name).or_default() += 1;
+            self.counts.difference(name, 1);
         }
         self.repair(&plan.repairs)?;
-        let queued =
-            matches!(&sent.action, Action::Ask { request, .. } if request.code == 104);
+        let queued = matches!(&sent.action, Action::Ask { request, .. } if request.code == 104);
         if queued || !plan.repairs.is_empty() {
             self.await_queue()?;
         }
@@ -154,10 +162,11 @@ impl<'a> Stage<'a> {
     ) -> Result<(Plan, bool), String> {
         let plan = match &sent.register {
             Some(register) => for_registration(register, request, &self.tables, &self.ledger),
-            None => for_request(request, &self.tables),
+            None => for_request(request, &self.tables, &self.ledger),
         };
         let ours = self.ours.ask(conn, request)?;
         let accepted = ours.code() == 0;
+        *self.counts.answers.entry((request.code, ours.code())).or_default() += 1;
         let (expected, java) = match &plan.java {
             Java::NotAsked(code) => {
                 // Opened, so that both have the same connections.
@@ -189,7 +198,7 @@ impl<'a> Stage<'a> {
         }
         if let Some(java) = java {
             if is_java_error(&java) {
-                *self.seen.entry(ERROR_TEXTS).or_default() += 1;
+                self.counts.difference(ERROR_TEXTS, 1);
             }
             let view = View {
                 names: self.names,
@@ -215,6 +224,7 @@ impl<'a> Stage<'a> {
         let patience = if is_close { NOTICED_WITHIN } else { Duration::ZERO };
         let deadline = Instant::now() + patience;
         let register = sent.register.as_deref().filter(|_| accepted);
+        let loose = (self.ledger.only_java.len(), self.ledger.only_ours.len());
         let read = sent.register.as_deref().filter(|_| accepted || java_accepted);
         loop {
             let ours = ask(&mut self.ours.control, &self.questions)?;
@@ -224,12 +234,9 @@ impl<'a> Stage<'a> {
             self.ledger.mappings(read, &self.tables, &after);
             self.ledger.shown(&after, &java_tables);
             let Some(what) = self.differing(&ours, &java, &after) else {
-                for (name, loose) in
-                    [(MAPPINGS_GO, &self.ledger.only_java), (MAPPINGS_COME, &self.ledger.only_ours)]
-                {
-                    let count = usize::from(!loose.is_empty());
-                    *self.seen.entry(name).or_default() += count;
-                }
+                let now = (self.ledger.only_java.len(), self.ledger.only_ours.len());
+                self.counts.difference(MAPPINGS_GO, now.0.saturating_sub(loose.0));
+                self.counts.difference(MAPPINGS_COME, now.1.saturating_sub(loose.1));
                 if let Some(register) = register {
                     self.ledger.registered(register, &after);
                 }
@@ -277,6 +284,10 @@ impl<'a> Stage<'a> {
                 Repair::Restore { group, addr } => {
                     self.await_queue()?;
                     self.restore(group, addr)?
+                }
+                Repair::Wipe { group } => {
+                    self.await_queue()?;
+                    self.java.control(Request::new(205).ext("brokerName", group))?
                 }
                 Repair::Queues { group } => {
                     self.await_queue()?;
@@ -455,4 +466,3 @@ pub fn configure(addr: SocketAddr, settings: &[(&str, &str)]) -> Result<(), Stri
         Err(format!("{addr} must take settings by code 318: {}", answer.text()))
     }
 }
-
