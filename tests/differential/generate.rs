@@ -163,7 +163,7 @@ impl Fleet {
         if self.one_in(12) {
             self.mapped[g] = self.chance.one_in(2).then(|| self.chance.below(TOPICS));
         }
-        if self.one_in(10) {
+        if self.one_in(5) {
             self.states[g] = i64::try_from(self.chance.below(3)).expect("below 3");
         }
     }
@@ -247,9 +247,8 @@ impl Fleet {
         let table = r#"{"{t0}":{"topicName":"{t0}","perm":null},"{t1}":{"topicName":"{t1}"}}"#;
         let nameless = r#"{"{t0}":{"topicName":"{t0}"},"{t1}":{"perm":6}}"#;
         let part = |version: &str, table: &str, rest: &str| {
-            format!(
-                r#"{{"topicConfigSerializeWrapper":{{"dataVersion":{version},"topicConfigTable":{table}{rest}}}}}"#
-            )
+            let members = format!(r#""dataVersion":{version},"topicConfigTable":{table}{rest}"#);
+            format!(r#"{{"topicConfigSerializeWrapper":{{{members}}}}}"#)
         };
         let (body, text) = match self.chance.below(8) {
             0 => (Body::NullWrapper, r#"{"topicConfigSerializeWrapper":null}"#.to_owned()),
@@ -373,9 +372,9 @@ impl Fleet {
     fn kv(&mut self) -> Step {
         let word = self.chance.pick(&["kv-put", "kv-put", "kv-get", "kv-delete", "kv-list"]);
         let mut text = self.words(word, "q");
-        let (namespace, key) = match self.chance.below(3) {
-            0 => ("{ns}".to_owned(), "k".to_owned()),
-            1 => ("no-such-namespace".to_owned(), "k".to_owned()),
+        let (namespace, key) = match self.chance.below(6) {
+            0..=2 => ("{ns}".to_owned(), "k".to_owned()),
+            3 => ("no-such-namespace".to_owned(), "k".to_owned()),
             _ => ("ORDER_TOPIC_CONFIG".to_owned(), format!("{{t{}}}", self.topic())),
         };
         if word == "kv-put" && namespace.starts_with("no-such") {
