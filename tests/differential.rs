@@ -145,7 +145,11 @@ impl Driver {
         let text: String =
             settings.chain([format!("scenario seed {seed}\n")]).chain(lines).collect();
         let of = format!("{} steps of {}", short.len(), steps.len());
-        let report = format!("--- {name}, seed {seed}: {of}\n{text}{what}\n");
+        let again = format!("--configuration {name} --first {seed} --seeds 1 --steps {length}");
+        let report = format!(
+            "--- {name}, seed {seed}: {of}\n{text}{what}\n\
+             again: tests/interop/differential {again}\n"
+        );
         println!("{report}");
         self.reports.push(report);
     }

@@ -223,7 +223,7 @@ pub fn for_registration(
         return case.null_body(register.body);
     }
     let plan = case.readable_body();
-    if register.body == Body::WrongFlag {
+    if register.body == Body::WrongFlag && matches!(plan.java, Java::Same) {
         let mut meant = request.clone();
         for (name, value) in meant.ext.iter_mut().flatten() {
             if name == "compressed" {

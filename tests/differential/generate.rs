@@ -133,6 +133,7 @@ impl Fleet {
             let fields = [&mut it.name, &mut it.addr, &mut it.cluster, &mut it.id];
             let at = self.chance.below(fields.len());
             *fields.into_iter().nth(at).expect("below its length") = None;
+            it.crc = None; // Which of two problems is told first does not matter.
         }
         let (conn, version) = (self.conn(g * ADDRS + a), self.version());
         let binary = self.one_in(3);
@@ -234,6 +235,12 @@ impl Fleet {
             }
             3..=9 if version >= 37 => self.null_body(register),
             _ => {}
+        }
+        // With a mapping no topics are deleted: for that the Java server goes by the keys, and we by
+        // the names.
+        let it = &mut register.it;
+        if !matches!(it.layout, Layout::Json) || it.mappings.is_empty() {
+            it.topics.iter_mut().for_each(|topic| topic.key = None);
         }
     }
 
