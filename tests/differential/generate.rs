@@ -236,8 +236,8 @@ impl Fleet {
             3..=9 if version >= 37 => self.null_body(register),
             _ => {}
         }
-        // With a mapping no topics are deleted: for that the Java server goes by the keys, and we by
-        // the names.
+        // With a mapping no topics are deleted; for that the Java server looks at keys, and we at
+        // names.
         let it = &mut register.it;
         if !matches!(it.layout, Layout::Json) || it.mappings.is_empty() {
             it.topics.iter_mut().for_each(|topic| topic.key = None);
