@@ -1,6 +1,7 @@
 //! Registration (code 103): decided from what is there, then applied whole (Java:
 //! `RouteInfoManager.registerBroker`).
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -187,10 +188,15 @@ impl RouteTable {
         }
         let everything = first_of_id || version_differs;
         let read_only = is_prime_slave && registration.acting_master == Some(true);
+        // A mapping goes with its queues, so it has to come back with them, too.
+        let mut came: HashSet<&Topic> = HashSet::new();
         for config in &registration.topics {
             let known = self.view.topics.get(&config.topic);
-            if !everything && known.is_some_and(|route| route.on(slot).is_some()) {
-                continue;
+            if !everything {
+                if known.is_some_and(|route| route.on(slot).is_some()) {
+                    continue;
+                }
+                came.insert(&config.topic);
             }
             let mut queues = config.queues;
             if read_only {
@@ -198,8 +204,8 @@ impl RouteTable {
             }
             self.put_queues(&config.topic, slot, queues);
         }
-        if everything {
-            for mapping in &registration.mappings {
+        for mapping in &registration.mappings {
+            if everything || came.contains(&mapping.topic) {
                 self.put_mapping(slot, mapping);
             }
         }
