@@ -4,20 +4,20 @@
 //! answer's bytes, which is measured beside it as "copy". A route of 300 brokers and the lists are
 //! what admin tools and very large clusters ask for.
 //!
-//! Run with `cargo bench --bench answer`.
+//! Times are CPU times of one thread. Run with `cargo bench --bench answer`.
 #![allow(missing_docs, reason = "the macros of criterion make public items")]
 
 mod fleet;
 
 use std::hint::black_box;
 
-use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
+use fleet::CpuTime;
 use guidepost::model::Dialect;
 use guidepost::route::RouteQuery;
 
 /// Measures `write`, and copying what it wrote.
-fn compose(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, write: impl Fn(&mut Vec<u8>)) {
+fn compose(group: &mut BenchmarkGroup<'_, CpuTime>, name: &str, write: impl Fn(&mut Vec<u8>)) {
     let mut out = Vec::new();
     write(&mut out);
     group.throughput(Throughput::Bytes(out.len() as u64));
@@ -37,7 +37,7 @@ fn compose(group: &mut BenchmarkGroup<'_, WallTime>, name: &str, write: impl Fn(
     });
 }
 
-fn answers(c: &mut Criterion) {
+fn answers(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("answer");
     let topic = fleet::topic_name(1);
     for brokers in [4, 300] {
@@ -56,5 +56,9 @@ fn answers(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, answers);
+criterion_group! {
+    name = benches;
+    config = fleet::criterion();
+    targets = answers
+}
 criterion_main!(benches);

@@ -4,7 +4,7 @@
 //! 250 ns at 10 k to 100 k topics (what a persistent map costs), and a miss no dearer than a hit.
 //! Names come in an order that no cache foresees: at 1 M topics most of the time is memory.
 //!
-//! Run with `cargo bench --bench lookup`.
+//! Times are CPU times of one thread. Run with `cargo bench --bench lookup`.
 #![allow(missing_docs, reason = "the macros of criterion make public items")]
 
 mod fleet;
@@ -12,11 +12,12 @@ mod fleet;
 use std::hint::black_box;
 
 use criterion::{Criterion, criterion_group, criterion_main};
+use fleet::CpuTime;
 
 /// Different names asked for, in turn.
 const NAMES: usize = 1 << 16;
 
-fn lookup(c: &mut Criterion) {
+fn lookup(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("lookup");
     for (label, topics) in [("10k", 10_000), ("100k", 100_000), ("1M", 1_000_000)] {
         let routes = fleet::table(topics, 1).freeze();
@@ -36,5 +37,9 @@ fn lookup(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, lookup);
+criterion_group! {
+    name = benches;
+    config = fleet::criterion();
+    targets = lookup
+}
 criterion_main!(benches);

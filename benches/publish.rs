@@ -7,15 +7,16 @@
 //!
 //! Each round also lets the reader see the new view, so that dropping the old one is in the result.
 //!
-//! Run with `cargo bench --bench publish`.
+//! Times are CPU times of one thread. Run with `cargo bench --bench publish`.
 #![allow(missing_docs, reason = "the macros of criterion make public items")]
 
 mod fleet;
 
 use std::hint::black_box;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
+use fleet::CpuTime;
 use guidepost::ids::MemberKey;
 use guidepost::kv::KvView;
 use guidepost::publish::{Publisher, Reader, View};
@@ -59,7 +60,7 @@ fn changed(numbers: impl Iterator<Item = usize>, counter: &mut i64) -> Registrat
     fleet::registration(0, fleet::topics(numbers, queues), *counter)
 }
 
-fn one_topic(c: &mut Criterion) {
+fn one_topic(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("publish");
     let sizes = [("1k", 1_000), ("10k", 10_000), ("100k", 100_000), ("1M", 1_000_000)];
     for (label, topics) in sizes {
@@ -83,7 +84,7 @@ fn one_topic(c: &mut Criterion) {
     group.finish();
 }
 
-fn full(c: &mut Criterion) {
+fn full(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("publish");
     group.sample_size(20);
     let mut stage = Stage::new(100_000, BROKERS);
@@ -115,7 +116,7 @@ fn full(c: &mut Criterion) {
 }
 
 /// A partition: half of the brokers go with one event.
-fn removal(c: &mut Criterion) {
+fn removal(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("publish");
     group.sample_size(10);
     const TOPICS: usize = 10_000;
@@ -129,10 +130,10 @@ fn removal(c: &mut Criterion) {
                     .map(|broker| stage.register(fleet::registration(broker, all.clone(), 1)))
                     .collect();
                 stage.publish();
-                let start = Instant::now();
+                let start = fleet::cpu_time();
                 stage.table.remove_members(&gone);
                 stage.publish();
-                spent += start.elapsed();
+                spent += fleet::cpu_time() - start;
                 assert_eq!(stage.table.member_count(), 50);
             }
             spent
@@ -141,5 +142,9 @@ fn removal(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, one_topic, full, removal);
+criterion_group! {
+    name = benches;
+    config = fleet::criterion();
+    targets = one_topic, full, removal
+}
 criterion_main!(benches);

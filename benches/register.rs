@@ -8,7 +8,7 @@
 //!
 //! Rates of compressed bodies are by their inflated bytes.
 //!
-//! Run with `cargo bench --bench register`.
+//! Times are CPU times of one thread. Run with `cargo bench --bench register`.
 #![allow(missing_docs, reason = "the macros of criterion make public items")]
 
 mod fleet;
@@ -16,12 +16,13 @@ mod fleet;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::io::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
+use fleet::CpuTime;
 use guidepost::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName};
 use guidepost::kv::KvView;
 use guidepost::publish::{Publisher, View};
@@ -157,7 +158,7 @@ fn compressed(counter: i64, queues: i32) -> (Vec<u8>, usize) {
     (encoder.finish().expect("a vector takes everything"), plain.len())
 }
 
-fn registrations(c: &mut Criterion) {
+fn registrations(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("register 20k topics");
     group.sample_size(30);
     let mut stage = {
@@ -193,7 +194,8 @@ fn registrations(c: &mut Criterion) {
     for (name, (changed, unchanged)) in ratios {
         let times = changed.as_secs_f64() / unchanged.as_secs_f64();
         println!(
-            "{name}: version changed {changed:?}, unchanged {unchanged:?}: 1/{times:.0} (target 1/20)"
+            "{name}: version changed {changed:?}, unchanged {unchanged:?}: 1/{times:.0} \
+             (target 1/20)"
         );
     }
 }
@@ -205,9 +207,9 @@ fn ratio(
     second: &RegisterRequest,
 ) -> (Duration, Duration) {
     let mut timed = |request: &RegisterRequest, changes: bool| {
-        let start = Instant::now();
+        let start = fleet::cpu_time();
         assert_eq!(stage.register(request), changes);
-        start.elapsed()
+        fleet::cpu_time() - start
     };
     let (mut changed, mut unchanged) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -221,5 +223,9 @@ fn ratio(
     (changed[TURNS], unchanged[TURNS])
 }
 
-criterion_group!(benches, registrations);
+criterion_group! {
+    name = benches;
+    config = fleet::criterion();
+    targets = registrations
+}
 criterion_main!(benches);

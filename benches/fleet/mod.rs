@@ -1,13 +1,18 @@
-//! A fleet of brokers as the benches see it: masters that all serve the same topics.
+//! A fleet of brokers as the benches see it, masters that all serve the same topics, and the clock
+//! they are measured by.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use criterion::Criterion;
+use criterion::measurement::{Measurement, ValueFormatter, WallTime};
 use guidepost::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName, Generation, Topic};
 use guidepost::kv::KvView;
 use guidepost::model::{DataVersion, Queues, TopicConfig};
 use guidepost::publish::View;
 use guidepost::route::{Registration, RouteTable};
+use rustix::time::{ClockId, clock_gettime};
 
 /// The cluster all brokers are in.
 pub const CLUSTER: &str = "trade-cluster-a";
@@ -87,4 +92,49 @@ pub fn scattered(end: usize, count: usize) -> impl Iterator<Item = usize> {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(state >> 33).expect("31 bits fit") % end
     })
+}
+
+/// Criterion, measuring by [`CpuTime`].
+pub fn criterion() -> Criterion<CpuTime> {
+    Criterion::default().with_measurement(CpuTime)
+}
+
+/// CPU time of this thread so far. What is measured here never waits, so it equals the wall clock
+/// on an idle machine; on a busy one it leaves out the time that others had the core.
+pub fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::try_from(time).expect("CPU time is not negative")
+}
+
+/// Measures by [`cpu_time`].
+pub struct CpuTime;
+
+impl Measurement for CpuTime {
+    type Intermediate = Duration;
+    type Value = Duration;
+
+    fn start(&self) -> Duration {
+        cpu_time()
+    }
+
+    fn end(&self, start: Duration) -> Duration {
+        cpu_time().saturating_sub(start)
+    }
+
+    fn add(&self, one: &Duration, other: &Duration) -> Duration {
+        *one + *other
+    }
+
+    fn zero(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    fn to_f64(&self, value: &Duration) -> f64 {
+        WallTime.to_f64(value)
+    }
+
+    fn formatter(&self) -> &dyn ValueFormatter {
+        static WALL: WallTime = WallTime;
+        WALL.formatter()
+    }
 }

@@ -258,20 +258,21 @@ impl RouteTable {
     /// Stores a group's queues of a topic, creating the topic. An equal entry is left in place.
     pub(super) fn put_queues(&mut self, topic: &Topic, slot: GroupSlot, queues: Queues) {
         let entry = GroupQueues { slot, queues };
-        let Some(route) = self.view.topics.get_mut(topic) else {
+        let Some(route) = self.view.topics.get(topic) else {
             return self.put_topic(topic, entry);
         };
         if route.on(slot) == Some(&entry) {
             return;
         }
         let number = route.number();
-        let head = TopicHead { number, mappings: route.mappings().cloned() };
+        let name = route.topic().clone();
+        let head = TopicHead { name, number, mappings: route.mappings().cloned() };
         let mut groups: SmallVec<[GroupQueues; 8]> = route.groups().into();
         match groups.iter_mut().find(|group| group.slot == slot) {
             Some(old) => *old = entry,
             None => groups.push(entry),
         }
-        *route = TopicRoute::new(head, &groups);
+        self.view.topics.insert(TopicRoute::new(head, &groups));
         self.states[slot.index()].topics.insert(number.0);
         self.touch(slot);
     }
@@ -283,8 +284,8 @@ impl RouteTable {
             TopicNumber(last.expect("fewer topics than 2^32"))
         });
         self.topic_names[number.0 as usize] = Some(topic.clone());
-        let head = TopicHead { number, mappings: None };
-        self.view.topics.insert(topic.clone(), TopicRoute::new(head, &[entry]));
+        let head = TopicHead { name: topic.clone(), number, mappings: None };
+        self.view.topics.insert(TopicRoute::new(head, &[entry]));
         self.states[entry.slot.index()].topics.insert(number.0);
         self.touch(entry.slot);
     }
@@ -317,6 +318,6 @@ impl RouteTable {
             let kept: Vec<_> = kept.cloned().collect();
             if kept.is_empty() { None } else { Some(Arc::new(kept)) }
         });
-        self.view.topics.insert(name, TopicRoute::new(TopicHead { number, mappings }, &left));
+        self.view.topics.insert(TopicRoute::new(TopicHead { name, number, mappings }, &left));
     }
 }
