@@ -44,7 +44,7 @@ struct Shard {
 impl Shard {
     fn new(kind: HeaderKind) -> Shard {
         let (mut senders, lanes) = lanes(1, Arc::new(|| {}));
-        let desk = Desk::new(senders.remove(0), kind, Clock::start());
+        let desk = Desk::new(senders.remove(0), kind, Arc::default(), Clock::start());
         let view = fleet::view(&fleet::table(TOPICS, 4));
         Shard { view, desk, lanes, received: Vec::new(), out: Vec::with_capacity(4096) }
     }

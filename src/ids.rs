@@ -58,7 +58,8 @@ name_type!(
     BrokerName
 );
 name_type!(
-    /// A broker's `ip:port` as it announces itself; never parsed, never resolved.
+    /// A broker's `ip:port` as it announces itself; parsed by nobody but [`crate::notify`], which
+    /// connects to it.
     BrokerAddr
 );
 

@@ -20,6 +20,7 @@
 //!                           +-------------+   publish, acknowledge ----> post box of a shard
 //!                                             |
 //!                                             +--> store (files), on a thread of its own
+//!                                             +--> notify (brokers), on a thread of its own
 //! ```
 //!
 //! # Where to look
@@ -36,6 +37,7 @@
 //! | [`writer`] | The loop that owns and changes all of these |
 //! | [`publish`] | Makes one [`publish::View`] visible |
 //! | [`store`] | Small files that survive a crash |
+//! | [`notify`] | Tells brokers of a new smallest id in their group |
 //! | [`config`] | Options, settings, the properties file |
 //! | [`server`] | Puts everything together |
 //! | [`docs`] | Chapters: words, decisions, differences from the Java server, performance |
@@ -64,6 +66,7 @@ pub mod liveness;
 pub mod logging;
 pub mod metrics;
 pub mod model;
+pub mod notify;
 pub mod preflight;
 pub mod publish;
 #[allow(unsafe_code)]

@@ -20,10 +20,14 @@ pub const JSON_DEPTH_MAX: usize = 64;
 pub const INFLATED_BYTES_MAX: usize = 256 << 20;
 /// Largest single entry (a topic, a mapping, a list) of a compressed registration.
 pub const INFLATED_ENTRY_BYTES_MAX: usize = 1 << 20;
-/// one can hold, too.
+/// Most topics, and most mappings, of one compressed registration: more than an uncompressed one
+/// can hold, too.
 pub const REGISTERED_ENTRIES_MAX: usize = 1 << 20;
 /// Most filter servers of one broker (they were given up in 4.x; lists are short or empty).
 pub const FILTER_SERVERS_MAX: usize = 1024;
+/// Largest body of the codes that speak of one topic or one data version (217, 322); it is read in
+/// one go.
+pub const SMALL_BODY_BYTES_MAX: usize = 1 << 20;
 /// Most write requests that one shard may have with the writer at a time; one more is answered
 /// "busy".
 pub const LANE_REQUESTS_MAX: usize = 4096;
@@ -51,9 +55,6 @@ pub const SHARED_FRAME_BYTES_MIN: usize = 4096;
 pub const LARGE_FRAME_BYTES: usize = 64 << 10;
 /// Most connections of one shard, whatever the open-files limit allows; slot numbers have 24 bits.
 pub const CONNECTIONS_PER_SHARD_MAX: u32 = 1 << 22;
-/// File descriptors kept for everything but connections: rings, listeners, logs, files, the admin
-/// port.
-pub const FILES_RESERVED: u64 = 160;
 /// Connections that a listener's queue holds until they are accepted; the kernel cuts it to
 /// `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 4096;
@@ -85,6 +86,16 @@ pub const KV_NAMESPACES_MAX: usize = 1 << 14;
 pub const STORE_FILE_BYTES_MAX: u64 = 64 << 20;
 /// Most saves that may be under way; one more is refused.
 pub const STORE_SAVES_MAX: usize = 16;
+/// Most notices to brokers that may wait to be sent; further ones are dropped rather than waited
+/// for.
+pub const NOTICES_MAX: usize = 4096;
+/// Most brokers that notices are being sent to at a time; each takes a connection.
+pub const NOTICE_TARGETS_MAX: usize = 64;
+/// Most bytes of notices that wait for one broker to be reached.
+pub const NOTICE_BYTES_MAX: usize = 64 << 10;
+/// Time to reach one broker and to send it what there is, in milliseconds (Java: connect timeout of
+/// the name server's client).
+pub const NOTICE_TIMEOUT_MS: u64 = 3_000;
 /// Most shards; their number is a `u16`.
 pub const SHARDS_MAX: u16 = 1024;
 /// Most connections that can be asked for, all shards together.

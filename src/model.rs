@@ -1,6 +1,6 @@
 //! Plain values that both the wire and the tables speak of. No logic, no encoding.
 
-use crate::ids::{BrokerName, Topic};
+use crate::ids::{BrokerAddr, BrokerId, BrokerName, Topic};
 
 /// How a broker numbers its topic table. Two versions are equal only if all three numbers are
 /// (Java: `DataVersion`).
@@ -82,6 +82,22 @@ pub struct QueueMapping {
     /// `currIdMap`: global queue id to local queue id, in the order of the global ids; `None` if
     /// null.
     pub current_ids: Option<Vec<(i32, i32)>>,
+}
+
+/// What brokers are told when another one has the smallest id of their group (code 905; Java:
+/// `NotifyMinBrokerIdChangeRequestHeader`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Notice {
+    /// Whom to tell.
+    pub targets: Vec<BrokerAddr>,
+    /// `minBrokerId`.
+    pub min_id: BrokerId,
+    /// `minBrokerAddr`: where the broker with that id is.
+    pub min_addr: BrokerAddr,
+    /// `offlineBrokerAddr`: who had the smallest id and went.
+    pub offline: Option<BrokerAddr>,
+    /// `haBrokerAddr`: the `haServerAddr` of the broker that registered with the smallest id.
+    pub ha: Option<String>,
 }
 
 /// How maps with integer keys and big numbers are written (`RemotingSerializable`; protocol:

@@ -10,7 +10,7 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::fatal::{Exit, Fatal};
-use crate::limits::{CONNECTIONS_MAX, OPEN_FILES_MIN};
+use crate::limits::{CONNECTIONS_MAX, NOTICE_TARGETS_MAX, OPEN_FILES_MIN};
 
 /// Oldest kernel, for `DEFER_TASKRUN` (6.1); multishot receive with provided buffers is older.
 const KERNEL_MIN: (u32, u32) = (6, 1);
@@ -93,7 +93,9 @@ fn connections(files: Option<u64>, shards: usize, wanted: Option<usize>) -> Resu
     let wanted = wanted.unwrap_or(CONNECTIONS_MAX);
     let Some(files) = files else { return Ok(wanted) };
     let executors = shards as u64 + 1;
-    let taken = FILES_SHARED.saturating_add(FILES_PER_EXECUTOR.saturating_mul(executors));
+    // Where files are few, fewer brokers are told at a time.
+    let notices = (NOTICE_TARGETS_MAX as u64).min(files / 8);
+    let taken = FILES_SHARED + notices + FILES_PER_EXECUTOR.saturating_mul(executors);
     let need = OPEN_FILES_MIN.max(taken + 1);
     if files < need {
         return Err(Fatal::new(

@@ -4,6 +4,7 @@ mod kv_file;
 mod serving;
 
 use std::io;
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -22,15 +23,17 @@ use crate::fatal::{Exit, Fatal};
 use crate::handler::Desk;
 use crate::ids::ShardId;
 use crate::kv::KvTable;
+use crate::limits::CONNECTIONS_PER_SHARD_MAX;
 use crate::metrics::{self, ShardCounters};
-use crate::publish::{Publisher, Reader, View};
+use crate::notify::{NoticeCounters, Notifier};
+use crate::publish::{Publisher, Readers, View};
 use crate::ring::Doorbell;
 use crate::shard::mail::{self, Mail, PostBox};
 use crate::shard::shutdown::StopSwitch;
 use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
 use crate::store::StoreThread;
-use crate::writer::lane;
+use crate::writer::lane::{self, LaneSender};
 use crate::writer::{Durable, DurableFiles, Writer, WriterParts};
 use crate::{logging, preflight, ring};
 
@@ -106,7 +109,8 @@ struct Running {
     stop_writer: Arc<AtomicBool>,
     writer_bell: Doorbell,
     counters: Vec<Arc<CachePadded<ShardCounters>>>,
-    reader: Reader,
+    notices: Arc<NoticeCounters>,
+    readers: Readers,
 }
 
 impl Running {
@@ -115,7 +119,7 @@ impl Running {
         max_connections: usize,
         plan: &CorePlan,
         kv: KvTable,
-        listeners: Vec<std::net::TcpListener>,
+        listeners: Vec<TcpListener>,
         events: &Sender<Event>,
     ) -> Result<Running, Fatal> {
         let clock = Clock::start();
@@ -125,6 +129,9 @@ impl Running {
         let (senders, lanes) = lane::lanes(count, Arc::clone(&ring_writer));
         // Started here, where nothing is pinned yet.
         let store = StoreThread::start(ring_writer).map_err(internal("start the store thread"))?;
+        let notifier = Notifier::start(config.settings.header_kind, clock)
+            .map_err(internal("start the thread for notices"))?;
+        let notices = notifier.counters();
         let posts: Result<Vec<(PostBox, Mail)>, io::Error> =
             (0..count).map(|_| mail::post()).collect();
         let (posts, mails): (Vec<PostBox>, Vec<Mail>) =
@@ -145,44 +152,39 @@ impl Running {
             bell: writer_bell.clone(),
             publisher,
             durable: Durable::new(kv, settings, files),
+            notifier,
             clock,
             stop: Arc::clone(&stop_writer),
         });
         let counters: Vec<Arc<CachePadded<ShardCounters>>> =
             (0..count).map(|_| Arc::default()).collect();
-        let share = u32::try_from(max_connections / count).unwrap_or(u32::MAX).max(1);
+        let shared = Shared { config, readers: &readers, events, clock, max_connections, count };
+        let ends = listeners.into_iter().zip(senders).zip(mails).zip(&counters);
         let mut shards = Vec::with_capacity(count);
-        for (index, ((listener, lane), mail)) in
-            listeners.into_iter().zip(senders).zip(mails).enumerate()
-        {
-            let options = ShardOptions {
-                shard: ShardId(u16::try_from(index).map_err(internal("number the shards"))?),
-                listener,
-                connections_max: share,
-                idle_s: config.idle_timeout_ms.map_or(0, seconds),
-                drain_ms: config.go_away_ms.unwrap_or(DRAIN_MS),
-                proxy_sources: config.proxy_protocol_from.clone(),
-                counters: Arc::clone(&counters[index]),
-                clock,
-            };
+        for (index, (((listener, lane), mail), counters)) in ends.enumerate() {
+            let options = shared.options(index, listener, Arc::clone(counters))?;
             let name = format!("shard-{index}");
-            let serving = Serving {
-                reader: readers.reader(),
-                desk: Desk::new(lane, config.settings.header_kind, clock),
-                _end: ended(&name, events),
-            };
+            let serving = shared.serving(&name, lane, Arc::clone(counters));
             let shard = Shard::with_service(options, serving, mail, stop_shards.signal());
             let handle = shard::run_on_core(shard, plan.shards[index]);
             shards.push((name, handle.map_err(internal("start a shard"))?));
         }
         let writer = run_writer(writer, plan.writer, ended("writer", events))
             .map_err(internal("start the writer"))?;
-        let reader = readers.reader();
-        Ok(Running { shards, writer, stop_shards, stop_writer, writer_bell, counters, reader })
+        Ok(Running {
+            shards,
+            writer,
+            stop_shards,
+            stop_writer,
+            writer_bell,
+            counters,
+            notices,
+            readers,
+        })
     }
 
     /// Waits for signals, printing now and then, and for the end.
-    fn serve(mut self, happened: &Receiver<Event>) -> Result<(), Fatal> {
+    fn serve(self, happened: &Receiver<Event>) -> Result<(), Fatal> {
         let mut wait = FIRST_PRINT;
         loop {
             match happened.recv_timeout(wait) {
@@ -199,10 +201,14 @@ impl Running {
     }
 
     /// The periodic report: counters, and the whole KV table as the Java server prints it.
-    fn print(&mut self) {
+    fn print(&self) {
         let sum = metrics::snapshot(&self.counters);
         info!("counters since the start: {sum:?}");
-        self.reader.with(|view| {
+        let NoticeCounters { sent, failed, dropped } = &*self.notices;
+        let (sent, failed, dropped) = (sent.get(), failed.get(), dropped.get());
+        info!(sent, failed, dropped, "notices to brokers since the start");
+        // A reader of its own each time: one that is kept would keep an old view alive.
+        self.readers.reader().with(|view| {
             let (topics, groups) = (view.routes.topic_count(), view.routes.group_count());
             info!(topics, groups, generation = view.generation.0, "tables");
             for (namespace, entries) in view.kv.namespaces() {
@@ -219,10 +225,11 @@ impl Running {
         info!("stopping: no more connections, answers that are owed are sent");
         self.stop_shards.drain();
         let mut left = self.shards.len();
-        while left > 0 {
+        let mut writer_ended = false;
+        while left > 0 && !writer_ended {
             match happened.recv() {
                 Ok(Event::Ended(name)) if name != "writer" => left -= 1,
-                Ok(Event::Ended(_)) | Err(_) => break,
+                Ok(Event::Ended(_)) | Err(_) => writer_ended = true,
                 Ok(Event::Signal(SIGTERM | SIGINT)) => {
                     warn!("stopping now: a second signal");
                     self.stop_shards.end();
@@ -233,8 +240,19 @@ impl Running {
         // Release: whatever the shards sent is in the lanes when the writer sees the flag.
         self.stop_writer.store(true, Ordering::Release);
         self.writer_bell.ring();
-        let mut results: Vec<(String, thread::Result<io::Result<()>>)> = Vec::new();
-        results.push(("writer".to_owned(), self.writer.join()));
+        while !writer_ended {
+            match happened.recv() {
+                Ok(Event::Signal(SIGTERM | SIGINT)) => {
+                    let message = "a signal ended the wait for the disk: what was not \
+                                   acknowledged may be lost";
+                    return Err(Fatal::new(Exit::Generic, message.to_owned()));
+                }
+                Ok(Event::Ended(name)) => writer_ended = name == "writer",
+                Ok(Event::Signal(_)) => logging::reopen(),
+                Err(_) => writer_ended = true,
+            }
+        }
+        let mut results = vec![("writer".to_owned(), self.writer.join())];
         let shards = self.shards.into_iter().map(|(name, handle)| (name, handle.join()));
         results.extend(shards);
         for (name, result) in results {
@@ -258,6 +276,51 @@ impl Running {
         fatal.unwrap_or_else(|| {
             Fatal::new(Exit::Internal, format!("{name} ended without being asked to"))
         })
+    }
+}
+
+/// What all shards are made from.
+struct Shared<'a> {
+    config: &'a Config,
+    readers: &'a Readers,
+    events: &'a Sender<Event>,
+    clock: Clock,
+    max_connections: usize,
+    count: usize,
+}
+
+impl Shared<'_> {
+    fn options(
+        &self,
+        index: usize,
+        listener: TcpListener,
+        counters: Arc<CachePadded<ShardCounters>>,
+    ) -> Result<ShardOptions, Fatal> {
+        let share = u32::try_from(self.max_connections / self.count).unwrap_or(u32::MAX);
+        Ok(ShardOptions {
+            shard: ShardId(u16::try_from(index).map_err(internal("number the shards"))?),
+            listener,
+            connections_max: share.clamp(1, CONNECTIONS_PER_SHARD_MAX),
+            idle_s: self.config.idle_timeout_ms.map_or(0, seconds),
+            drain_ms: self.config.stop_ms.unwrap_or(DRAIN_MS),
+            proxy_sources: self.config.proxy_protocol_from.clone(),
+            counters,
+            clock: self.clock,
+        })
+    }
+
+    fn serving(
+        &self,
+        name: &str,
+        lane: LaneSender,
+        counters: Arc<CachePadded<ShardCounters>>,
+    ) -> Serving {
+        let header_kind = self.config.settings.header_kind;
+        Serving {
+            reader: self.readers.reader(),
+            desk: Desk::new(lane, header_kind, counters, self.clock),
+            _end: ended(name, self.events),
+        }
     }
 }
 

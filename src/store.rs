@@ -200,6 +200,10 @@ fn write_aside(aside: &Path, bytes: &[u8], like: Option<&fs::Metadata>) -> Resul
 
 /// Makes `target`.bak name the content of `target`, which stays in place.
 fn keep_backup(target: &Path) -> Result<(), StoreError> {
+    // An empty file is what a crash of another server left: the backup may be the only good copy.
+    if fs::metadata(target).is_ok_and(|found| found.len() == 0) {
+        return Ok(());
+    }
     let backup = beside(target, ".bak");
     let aside = beside(target, ".bak.tmp");
     remove_if_there(&aside)?;

@@ -36,7 +36,7 @@ impl Shard {
             table.register(registration(number, id)).expect("a new broker registers");
         }
         let (mut senders, lanes) = lanes(1, Arc::new(|| {}));
-        let desk = Desk::new(senders.remove(0), kind, Clock::start());
+        let desk = Desk::new(senders.remove(0), kind, Arc::default(), Clock::start());
         let settings = Settings { support_acting_master: true, ..Settings::default() };
         let (routes, settings) = (table.freeze(), Arc::new(settings));
         let view = View { routes, settings, ..View::default() };

@@ -29,12 +29,8 @@ pub struct Config {
     pub max_connections: Option<usize>,
     /// `serverChannelMaxIdleTimeSeconds`, in milliseconds; `None` is never.
     pub idle_timeout_ms: Option<u64>,
-    /// `serverSocketSndBufSize`, in bytes; `None` leaves it to the system.
-    pub send_buffer_bytes: Option<usize>,
-    /// `serverSocketRcvBufSize`, in bytes; `None` leaves it to the system.
-    pub receive_buffer_bytes: Option<usize>,
     /// `shutdownWaitTimeSeconds` if `enableShutdownGracefully`, in milliseconds.
-    pub go_away_ms: Option<u64>,
+    pub stop_ms: Option<u64>,
     /// `proxyProtocolFrom`: who may send a PROXY header; empty is anybody.
     pub proxy_protocol_from: Vec<Network>,
     /// `logDir`: `None` logs to standard output.
@@ -80,9 +76,7 @@ impl Config {
             shards: values.number("shards"),
             max_connections: some("maxConnections"),
             idle_timeout_ms: seconds("serverChannelMaxIdleTimeSeconds"),
-            send_buffer_bytes: some("serverSocketSndBufSize"),
-            receive_buffer_bytes: some("serverSocketRcvBufSize"),
-            go_away_ms: graceful.then(|| seconds("shutdownWaitTimeSeconds").unwrap_or_default()),
+            stop_ms: graceful.then(|| seconds("shutdownWaitTimeSeconds").unwrap_or_default()),
             proxy_protocol_from: values.networks("proxyProtocolFrom"),
             log_dir: Some(values.text("logDir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
             log_level: values.text("logLevel").parse().expect("one of the words of its option"),

@@ -1,1 +1,79 @@
-//! Soon.
+//! Choices, each with its date, its reason, and what would change our mind.
+//!
+//! **2026-11-29, sockets on a ring of our own.** glommio gives executors, pinning and timers; its
+//! streams poll anew for each request and cost up to twice an epoll loop. So each shard has a ring
+//! with multishot accept and receive ([`crate::ring`]). A glommio whose streams use multishot
+//! receive would change this.
+//!
+//! **2026-11-29, one table for writer and readers.** The writer changes persistent maps and
+//! publishes a clone of them, which shares all but the changed paths: no second copy of a million
+//! topics, and publishing costs what changed. `imbl` is MPL-2.0 (used unmodified, as a library). A
+//! map with cheaper look-ups and the same sharing would change this.
+//!
+//! **2026-11-29, answers are composed, not cached.** See [`crate::route::answer`]. A cache of whole
+//! answers would have to be rebuilt for every topic when one broker's address changes.
+//!
+//! **2026-11-29, unchanged registrations are recognised by a digest** of everything that decides
+//! what they do (128 bits of XXH3 with a seed of the process), together with a counter of the
+//! group's changes. Most registrations repeat the last one; they cost a pass over their bytes.
+//!
+//! **2026-11-29, brokers are kept by group and address.** Java's liveness table has one entry for
+//! (cluster, address), so that two groups announcing one address overwrite each other's.
+//!
+//! **2026-11-29, a JSON reader of our own.** Brokers send integer keys without quotes, and fastjson
+//! takes single quotes, numbers as texts and the last of two equal keys; `serde_json` takes none of
+//! that. See [`crate::wire::json`].
+//!
+//! **2026-11-29, KV changes are acknowledged after the file is replaced** and only then shown.
+//! Changes that wait for the disk are saved together. Java answers first and logs a failure.
+//!
+//! **2026-11-29, the store has a thread of its own,** since `fsync` may take a second.
+//!
+//! **2026-11-29, a damaged KV file stops the start** instead of being replaced by its backup: only
+//! a person knows which state is meant. An empty or missing one, the trace of a crash, is replaced.
+//!
+//! **2026-11-29, remote changes of settings are off by default.** They were the way into two
+//! remote-code-execution flaws (CVE-2023-33246, CVE-2023-37582), and nothing authenticates them.
+//!
+//! **2026-11-29, PROXY headers are taken from anybody unless told otherwise,** as Java does: the
+//! address in them is used for log lines only. They are read by our own code: 170 lines without a
+//! dependency.
+//!
+//! **2026-11-29, the zone filter answers in the legacy dialect,** as Java does even to clients that
+//! asked for the standard one. All known clients read both.
+//!
+//! **2026-11-29, log rotation of our own.** `tracing-appender` cannot keep the name `namesrv.log`,
+//! which scripts look for.
+//!
+//! **2026-11-29, notices (905) leave on one thread of their own** with non-blocking sockets, 64
+//! brokers at a time and 3 s each, over a connection that is closed after sending. The writer never
+//! waits, a dead broker delays nobody, and no stale connection swallows a notice. What is lost
+//! costs latency only, since brokers poll (901). Fleets with more than 64 dead brokers at once, or
+//! TLS towards brokers, would change this.
+//!
+//! **2026-11-29, no `unsafe` outside [`crate::ring`],** enforced by a lint and by `tests/tidy.rs`.
+//!
+//! # Libraries
+//!
+//! | Crate | For |
+//! |---|---|
+//! | `ahash` | Keyed hashing of names that come from peers |
+//! | `arc-swap` | The published view, and each shard's cached pointer to it |
+//! | `bytes` | Bodies handed to the writer without copying |
+//! | `clap` | The command line |
+//! | `crc32fast` | `bodyCrc32` |
+//! | `crossbeam` | Lanes, post boxes, padded counters |
+//! | `flate2` with zlib-rs | Compressed registrations |
+//! | `futures-lite` | Waiting for the doorbell inside glommio |
+//! | `glommio` | Executors pinned to cores, timers |
+//! | `imbl` | Persistent maps |
+//! | `io-uring` | The sockets' ring |
+//! | `itoa`, `memchr` | Formatting numbers, finding bytes |
+//! | `libc`, `rustix`, `socket2` | System calls: in the ring, for limits, for listeners |
+//! | `mio` | Connections to brokers for notices, without unsafe code |
+//! | `roaring` | Sets of topic numbers, under two bytes an element |
+//! | `signal-hook` | Signals |
+//! | `smallvec` | Short lists without allocation: header fields, members |
+//! | `tracing` and its subscribers | Logging |
+//! | `triomphe` | A topic's head and queues in one allocation |
+//! | `xxhash-rust` | Digests of registrations |

@@ -19,4 +19,5 @@
 //! | view | Everything a reader can see, frozen at one moment | - |
 //! | generation | Numbers views, or the uses of a slot | - |
 //! | fragment | A piece of an answer, encoded when its source changed | - |
+//! | notice | Tells brokers of a new smallest id in their group | code 905 |
 //! | liveness | When a broker was last heard of | `brokerLiveTable` |

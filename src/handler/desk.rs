@@ -3,9 +3,13 @@
 
 use std::collections::VecDeque;
 use std::fmt::Write;
+use std::sync::Arc;
+
+use crossbeam::utils::CachePadded;
 
 use crate::clock::{Clock, Tick};
 use crate::ids::{ConnKey, Opaque};
+use crate::metrics::ShardCounters;
 use crate::wire::code::response;
 use crate::wire::{self, HeaderKind};
 use crate::writer::lane::LaneSender;
@@ -21,6 +25,7 @@ pub struct Desk {
     /// Closed connections that the writer has not been told of, since its lane was full.
     closed: VecDeque<ConnKey>,
     header_kind: HeaderKind,
+    counters: Arc<CachePadded<ShardCounters>>,
     clock: Clock,
     started: Tick,
     last_opaque: i32,
@@ -30,11 +35,17 @@ pub struct Desk {
 impl Desk {
     /// A desk that sends its writes through `lane` and writes headers as `header_kind`.
     #[must_use]
-    pub fn new(lane: LaneSender, header_kind: HeaderKind, clock: Clock) -> Desk {
+    pub fn new(
+        lane: LaneSender,
+        header_kind: HeaderKind,
+        counters: Arc<CachePadded<ShardCounters>>,
+        clock: Clock,
+    ) -> Desk {
         Desk {
             lane,
             closed: VecDeque::new(),
             header_kind,
+            counters,
             clock,
             started: clock.now(),
             last_opaque: 0,
@@ -114,16 +125,23 @@ impl Desk {
 
     /// Hands an operation to the writer. A full lane answers "busy" at once, and nothing has been
     /// done.
-    pub(super) fn submit(&mut self, conn: ConnKey, mut reply: Reply<'_>, op: WriteOp) -> Dispatch {
+    pub(super) fn submit(&mut self, conn: ConnKey, reply: Reply<'_>, op: WriteOp) -> Dispatch {
         let reply_to = reply.address();
+        // Closed connections go first, or a full lane would never let them in.
+        if self.flush_closed() {
+            return self.busy(reply);
+        }
         match self.lane.try_send(WriteRequest { conn, reply_to, op }) {
             Ok(()) if reply_to.is_some() => Dispatch::Owed,
             Ok(()) => Dispatch::Sent,
-            Err(_) => {
-                let remark = "[OVERLOAD]system busy, start flow control for a while";
-                reply.fail(response::SYSTEM_BUSY, remark);
-                Dispatch::Done
-            }
+            Err(_) => self.busy(reply),
         }
+    }
+
+    fn busy(&self, mut reply: Reply<'_>) -> Dispatch {
+        self.counters.writer_busy.add(1);
+        let remark = "[OVERLOAD]system busy, start flow control for a while";
+        reply.fail(response::SYSTEM_BUSY, remark);
+        Dispatch::Done
     }
 }

@@ -18,7 +18,7 @@ pub use desk::Desk;
 use crate::ids::ConnKey;
 use crate::publish::View;
 use crate::wire::Command;
-use crate::wire::code::{request, response};
+use crate::wire::code::{self, request, response};
 
 use reply::Reply;
 
@@ -43,6 +43,10 @@ pub fn dispatch(
 ) -> Dispatch {
     if command.is_response() {
         // An answer to nothing we asked (Java logs and drops it).
+        return Dispatch::Done;
+    }
+    if command.is_oneway() && !code::is_write(command.code) {
+        // Nobody would see the answer.
         return Dispatch::Done;
     }
     let mut call = Call { command, conn, view, desk };

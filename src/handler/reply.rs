@@ -1,6 +1,9 @@
 //! The reply to one request, as handlers fill it in.
 
+use tracing::warn;
+
 use crate::ids::Opaque;
+use crate::limits::FRAME_BYTES_MAX;
 use crate::wire::code::response;
 use crate::wire::{self, Command, HeaderKind};
 
@@ -84,7 +87,13 @@ impl<'a> Reply<'a> {
             self.out.truncate(before);
             return written;
         }
-        open.finish(self.out);
+        let bytes = open.finish(self.out);
+        if bytes > FRAME_BYTES_MAX && code == response::SUCCESS {
+            // Every client cuts the connection at such a frame.
+            self.out.truncate(before);
+            warn!(bytes, "an answer larger than 16 MiB, which no client reads, was not sent");
+            self.fail(response::SYSTEM_ERROR, "the answer is larger than 16 MiB");
+        }
         written
     }
 }

@@ -23,6 +23,8 @@ const ASLEEP: u8 = 2;
 
 /// How long a sleeper dozes instead when the process has no file descriptor left to sleep on.
 const DOZE: Duration = Duration::from_millis(5);
+/// Shortest sleep with a time, see [`Doorbell::wait_for`].
+const NAP_MIN: Duration = Duration::from_millis(1);
 
 /// A wake-up for the one task that owns it.
 ///
@@ -86,10 +88,14 @@ impl Doorbell {
     }
 
     /// As [`wait`](Doorbell::wait), but wakes after `at_most` in any case.
+    ///
+    /// No sleep is shorter than a millisecond: one that ends by its time leaves a cancelled poll to
+    /// the executor, which clears it away only when it parks. A loop of sleeps that never do would
+    /// pile them up until glommio's 16-bit count of wakers overflows, which is a panic.
     pub async fn wait_for(&self, at_most: Duration) {
         let Some(_awake) = self.fall_asleep() else { return };
         let mut rung = pin!(self.readable());
-        let mut timer = Timer::new(at_most);
+        let mut timer = Timer::new(at_most.max(NAP_MIN));
         poll_fn(|cx| {
             if rung.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());

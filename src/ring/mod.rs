@@ -28,6 +28,7 @@
 //! completion never meets a slot's next tenant; the generation in `user_data` checks that.
 
 mod buffers;
+mod completions;
 mod doorbell;
 mod probe;
 mod slots;
@@ -36,11 +37,11 @@ use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use io_uring::types::{CancelBuilder, Fd, TimeoutFlags, Timespec};
-use io_uring::{IoUring, cqueue, opcode, squeue};
+use io_uring::{IoUring, opcode, squeue};
 
 use self::buffers::Buffers;
 pub use self::buffers::Filled;
@@ -129,6 +130,8 @@ pub struct Ring {
     starved: Vec<Key>,
     listener: TcpListener,
     accepting: Accepting,
+    /// Something was refused since accepting was last started.
+    refused: bool,
     timer: ManuallyDrop<Box<Timespec>>,
     timer_runs: bool,
     /// An entry that points at `timer` waits for submission.
@@ -181,6 +184,7 @@ impl Ring {
             starved: Vec::new(),
             listener,
             accepting: Accepting::No,
+            refused: false,
             timer: ManuallyDrop::new(Box::default()),
             timer_runs: false,
             timer_queued: false,
@@ -194,6 +198,7 @@ impl Ring {
     pub fn accept(&mut self) {
         if self.accepting == Accepting::No {
             self.accepting = Accepting::Yes;
+            self.refused = false;
             // No SOCK_NONBLOCK: on such a socket io_uring would answer EAGAIN instead of waiting.
             let entry = opcode::AcceptMulti::new(Fd(self.listener.as_raw_fd()))
                 .flags(libc::SOCK_CLOEXEC)
@@ -435,157 +440,6 @@ impl Ring {
             let entry = opcode::Close::new(Fd(slot.socket)).build();
             self.push(entry.user_data(Token::new(Op::Close, key).0));
         }
-    }
-
-    fn digest(&mut self, completion: &cqueue::Entry) -> Option<Event> {
-        let (result, flags) = (completion.result(), completion.flags());
-        let token = Token(completion.user_data());
-        match token.op() {
-            Op::Nothing => None,
-            Op::Accept => self.accepted(result, cqueue::more(flags)),
-            Op::Timer => {
-                // ETIME is the normal end. After an update that lost the race, the owner simply
-                // asks again.
-                self.timer_runs = false;
-                Some(Event::Timer)
-            }
-            Op::Receive => self.received(token, result, flags),
-            Op::Send => self.sent(token, result),
-            Op::Close => {
-                if let Some(key) = self.slots.find(token) {
-                    self.slots.free(key);
-                }
-                None
-            }
-        }
-    }
-
-    fn accepted(&mut self, result: i32, more: bool) -> Option<Event> {
-        let ending = self.accepting == Accepting::Ending;
-        if !more && !ending {
-            self.accepting = Accepting::No;
-        }
-        if result < 0 {
-            if ending {
-                return None;
-            }
-            return match -result {
-                // The peer was gone before it was accepted, or a network error that accept(2)
-                // passes on.
-                libc::ECONNABORTED
-                | libc::EINTR
-                | libc::EAGAIN
-                | libc::EPROTO
-                | libc::EPERM
-                | libc::ENETDOWN
-                | libc::ENETUNREACH
-                | libc::EHOSTDOWN
-                | libc::EHOSTUNREACH
-                | libc::ENONET
-                | libc::ENOPROTOOPT => {
-                    self.accept();
-                    None
-                }
-                errno => Some(Event::AcceptFailed(io::Error::from_raw_os_error(errno))),
-            };
-        }
-        if !more {
-            self.accept();
-        }
-        let socket: RawFd = result;
-        let place = if ending { None } else { self.slots.fill(socket) };
-        let Some(key) = place else {
-            let entry = opcode::Close::new(Fd(socket)).build();
-            self.push(entry.user_data(Token::NOTHING.0));
-            return Some(Event::Refused);
-        };
-        self.receive(key);
-        Some(Event::Accepted(key))
-    }
-
-    fn received(&mut self, token: Token, result: i32, flags: u32) -> Option<Event> {
-        let filled = cqueue::buffer_select(flags)
-            .map(|id| self.buffers.filled(id, u32::try_from(result).unwrap_or(0)));
-        let key = self.slots.find(token);
-        let slot = key.and_then(|key| self.slots.get_mut(key));
-        let (Some(key), Some(slot)) = (key, slot) else {
-            debug_assert!(false, "a slot is freed after its last completion");
-            filled.map(|filled| self.buffers.give_back(filled));
-            return None;
-        };
-        let last = !cqueue::more(flags);
-        if last {
-            slot.receive = Receive::Idle;
-        }
-        if slot.closing {
-            filled.map(|filled| self.buffers.give_back(filled));
-            self.close_if_quiet(key);
-            return None;
-        }
-        match (result, filled) {
-            (1.., Some(filled)) => {
-                if last {
-                    self.receive(key);
-                }
-                Some(Event::Received(key, filled))
-            }
-            (result, filled) => {
-                filled.map(|filled| self.buffers.give_back(filled));
-                self.receive_ended(key, result)
-            }
-        }
-    }
-
-    fn receive_ended(&mut self, key: Key, result: i32) -> Option<Event> {
-        let slot = self.slots.get_mut(key)?;
-        match -result {
-            // Buffers that events still hold come back before the next turn.
-            libc::ENOBUFS => {
-                self.starved.push(key);
-                None
-            }
-            // Paused; perhaps resumed since.
-            libc::ECANCELED | libc::EINTR | libc::EAGAIN => {
-                self.receive(key);
-                None
-            }
-            errno => {
-                slot.wanted = false;
-                slot.ended = true;
-                let error = (errno != 0).then(|| io::Error::from_raw_os_error(errno));
-                Some(Event::Ended(key, error))
-            }
-        }
-    }
-
-    fn sent(&mut self, token: Token, result: i32) -> Option<Event> {
-        let key = self.slots.find(token);
-        let slot = key.and_then(|key| self.slots.get_mut(key));
-        let (Some(key), Some(slot)) = (key, slot) else {
-            debug_assert!(false, "a slot is freed after its last completion");
-            return None;
-        };
-        if slot.closing {
-            slot.sending = None;
-            self.close_if_quiet(key);
-            return None;
-        }
-        let Ok(count) = usize::try_from(result) else {
-            if matches!(-result, libc::EINTR | libc::EAGAIN) {
-                self.send_rest(key);
-                return None;
-            }
-            slot.sending = None;
-            return Some(Event::SendFailed(key, io::Error::from_raw_os_error(-result)));
-        };
-        let mut sending = slot.sending.take()?;
-        sending.sent += count;
-        if sending.sent >= sending.bytes.len() {
-            return Some(Event::Sent(key, sending.bytes));
-        }
-        slot.sending = Some(sending);
-        self.send_rest(key);
-        Some(Event::SentSome(key))
     }
 
     /// Cancels everything and waits until no operation is left. False if the kernel would not let

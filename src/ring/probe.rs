@@ -131,8 +131,8 @@ fn explain(refusal: &io::Error, release: &str, disabled: Option<u8>) -> RingUnav
         ),
         (Some(libc::EPERM), Some(1)) => (
             RingProblem::Forbidden,
-            "kernel.io_uring_disabled is 1: run sysctl kernel.io_uring_disabled=0, or add the user's \
-             group to kernel.io_uring_group"
+            "kernel.io_uring_disabled is 1: run sysctl kernel.io_uring_disabled=0, or add the \
+             user's group to kernel.io_uring_group"
                 .to_owned(),
         ),
         (Some(libc::EPERM | libc::EACCES), _) => (

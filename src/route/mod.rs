@@ -17,6 +17,7 @@ pub mod fragment;
 mod invariants;
 pub mod lists;
 mod name_map;
+mod notices;
 mod register;
 pub mod table;
 mod topics;

@@ -6,8 +6,8 @@
 //! branches above it that somebody shares.
 //!
 //! Why not `imbl`'s hash map, as for groups: its leaves have room for 16 or 32 entries whether they
-//! are filled or not. Measured with pointers to topics, it takes 55 to 190 bytes for each, depending
-//! on how many there are, this one 12 to 30; a change costs half, a lookup the same. What would
+//! are filled or not. Measured with pointers to topics, it takes 55 to 190 bytes for each, by how
+//! many there are, and this one 12 to 30; a change costs half, a lookup the same. What would
 //! change our mind: leaves of fitting size there.
 
 use std::fmt;

@@ -44,7 +44,8 @@ impl RouteTable {
             Ok(()) => Ok(self.apply(registration)),
             Err(Refused::Stale { displaced }) => {
                 if let Some(key) = displaced {
-                    self.remove_members(&[key]);
+                    // Nobody is told: Java is silent, too, about a claimant that it forgets.
+                    self.forget_members(&[key]);
                 }
                 Err(Refused::Stale { displaced })
             }
@@ -82,6 +83,7 @@ impl RouteTable {
         let slot = known.unwrap_or_else(|| self.reserve_group(&registration.broker));
         let members = &self.states[slot.index()].members;
         let first_of_id = !members.iter().any(|(id, _)| *id == registration.id);
+        let old_min = members.first().map(|(id, _)| *id);
         let old = self.evict(slot, &registration);
         let cluster = match known {
             Some(slot) => self.view.at(slot).cluster.clone(),
@@ -107,6 +109,7 @@ impl RouteTable {
                 filters: Vec::new(),
             },
         );
+        self.note_registered(slot, old_min, &registration);
         self.apply_topics(slot, &registration, first_of_id, version_differs);
         let epoch = self.states[slot.index()].epoch;
         let place = self.members[key.slot as usize].member.as_mut();

@@ -9,7 +9,7 @@ use roaring::RoaringBitmap;
 use smallvec::SmallVec;
 
 use crate::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName, MemberKey, Topic};
-use crate::model::{DataVersion, Queues};
+use crate::model::{DataVersion, Notice, Queues};
 
 use super::fragment::{Group, GroupParts};
 use super::view::{GroupQueues, GroupSlot, RouteView, TopicHead, TopicNumber, TopicRoute};
@@ -28,6 +28,8 @@ pub struct RouteTable {
     free_members: Vec<u32>,
     pub(super) by_addr: AddrIndex,
     changed: bool,
+    /// See [`RouteTable::take_notices`].
+    pub(super) notices: Vec<Notice>,
 }
 
 /// Registered brokers by what codes 322 and 904 name them by. Several only if groups share an
@@ -208,7 +210,8 @@ impl RouteTable {
         for slot in slots.iter() {
             let state = &mut self.states[slot.index()];
             assert!(state.members.is_empty(), "a group with members stays");
-            topics |= &state.topics;
+            // Taken at once, so that no topic has to be taken out one by one below.
+            topics |= std::mem::take(&mut state.topics);
         }
         for number in topics {
             self.drop_queues(TopicNumber(number), slots);
@@ -222,7 +225,6 @@ impl RouteTable {
         let group = Arc::make_mut(&mut self.view.slots)[slot.index()].take();
         let group = group.expect("a slot that is removed was filled");
         let state = std::mem::take(&mut self.states[slot.index()]);
-        assert!(state.topics.is_empty(), "its queues were dropped before");
         for cluster in &state.clusters {
             self.leave_cluster(cluster, &group.name);
         }
@@ -279,6 +281,10 @@ impl RouteTable {
 
     fn put_topic(&mut self, topic: &Topic, entry: GroupQueues) {
         let number = self.free_numbers.pop().unwrap_or_else(|| {
+            if self.topic_names.len() == self.topic_names.capacity() {
+                // By an eighth: doubling would take 16 bytes more for each topic.
+                self.topic_names.reserve_exact(self.topic_names.len() / 8 + 64);
+            }
             self.topic_names.push(None);
             let last = u32::try_from(self.topic_names.len() - 1);
             TopicNumber(last.expect("fewer topics than 2^32"))
@@ -303,7 +309,9 @@ impl RouteTable {
                 left.push(*entry);
                 continue;
             }
-            brokers.push(self.view.at(entry.slot).name.clone());
+            if route.mappings().is_some() {
+                brokers.push(self.view.at(entry.slot).name.clone());
+            }
             self.states[entry.slot.index()].topics.remove(number.0);
             self.touch(entry.slot);
         }

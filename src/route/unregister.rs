@@ -23,6 +23,15 @@ impl RouteTable {
 
     /// Removes brokers in one step: what their groups lose is settled once, however many go.
     pub fn remove_members(&mut self, keys: &[MemberKey]) {
+        let smallest = self.smallest_among(keys);
+        self.forget_members(keys);
+        for (slot, offline) in smallest {
+            self.note_removed(slot, offline);
+        }
+    }
+
+    /// As [`RouteTable::remove_members`], but without a notice.
+    pub(super) fn forget_members(&mut self, keys: &[MemberKey]) {
         let mut reduced: SmallVec<[GroupSlot; 4]> = SmallVec::new();
         for key in keys {
             let Some(member) = self.take_member(*key) else {

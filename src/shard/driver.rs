@@ -68,6 +68,9 @@ pub(super) struct Driver<S> {
     counters: Arc<CachePadded<ShardCounters>>,
     clock: Clock,
     now: Tick,
+    /// Time that the process has run: stands still while it is suspended, so that its end finds
+    /// nobody idle who has sent something meanwhile. Silence is measured by it.
+    running: Tick,
     drain_ms: u64,
     proxy_sources: Vec<Network>,
     ring: Ring,
@@ -110,8 +113,10 @@ impl<S: Service> Driver<S> {
             ..RingOptions::default()
         };
         let now = options.clock.now();
-        let wheel = (options.idle_s > 0)
-            .then(|| IdleWheel::new(options.idle_s, connections_max, seconds(now)));
+        // One second more: activity is noted in whole seconds, and nobody is to be closed early.
+        let silence_s = options.idle_s.saturating_add(1);
+        let wheel =
+            (options.idle_s > 0).then(|| IdleWheel::new(silence_s, connections_max, seconds(now)));
         Ok(Driver {
             shard: options.shard,
             service,
@@ -122,6 +127,7 @@ impl<S: Service> Driver<S> {
             counters: options.counters,
             clock: options.clock,
             now,
+            running: now,
             drain_ms: options.drain_ms,
             proxy_sources: options.proxy_sources,
             // Address space, not memory; so that the table never moves.
@@ -140,7 +146,7 @@ impl<S: Service> Driver<S> {
         self.ring.accept();
         self.tend();
         loop {
-            self.now = self.clock.now();
+            self.look_at_clock();
             self.take_events();
             self.take_mail();
             self.heed_stop();
@@ -196,12 +202,12 @@ impl<S: Service> Driver<S> {
     }
 
     fn received(&mut self, key: Key, filled: Filled) {
-        let Driver { service, ring, seats, spares, counters, proxy_sources, .. } = self;
+        let Driver { service, ring, seats, spares, counters, proxy_sources, running, .. } = self;
         let mut result = Ok(());
         if let Some(seat) = seat_mut(seats, key) {
             let bytes = ring.bytes(&filled);
             counters.bytes_in.add(bytes.len() as u64);
-            seat.active_s = seconds(self.now);
+            seat.active_s = seconds(*running);
             if seat.leaving.is_none() {
                 let trusted = || trusted(proxy_sources, ring, key);
                 let connection = &mut seat.connection;

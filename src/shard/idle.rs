@@ -15,6 +15,9 @@ const BUCKETS_MAX: u32 = 4096;
 ///        [3,8,1]  [7]               [2,5]     lists linked through `links`, by slot
 /// ```
 ///
+/// When the wheel has not been turned for a while, `now` above lags, and a connection may come into
+/// a bucket that is too early: then it is looked at once more, and moved on.
+///
 /// Lives: one per shard. Knows no clock: seconds come as arguments and never go back.
 #[derive(Debug)]
 pub(super) struct IdleWheel {
@@ -63,10 +66,13 @@ impl IdleWheel {
             self.links.resize(index + 1, Link { next: NONE, previous: NONE, bucket: NONE });
         }
         debug_assert_eq!(self.links[index].bucket, NONE);
+        if self.waiting == 0 {
+            // Nothing lies in between; and so the next look is not early.
+            self.done = self.done.max(active_s / self.width_s);
+        }
         // Due when a full `idle_s` has passed, so in the bucket that begins then or later.
         let due = active_s.saturating_add(self.idle_s).div_ceil(self.width_s).max(self.done + 1);
-        // The wheel turns only when something is due, so `done` may lie far back. What lands too
-        // early is looked at early, and put back.
+        // Others are watched, and `done` lies far back: look early, and put back.
         let last =
             self.done.saturating_add(u32::try_from(self.heads.len() - 1).unwrap_or(u32::MAX));
         let bucket_due = due.min(last);
@@ -217,7 +223,7 @@ mod tests {
             while open.iter().any(|open| *open) && now < 50 + idle_s * 20 {
                 state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
                 let slot = (state >> 8) as usize % 64;
-                if open[slot] && state % 3 == 0 && now < 50 + idle_s * 4 {
+                if open[slot] && state.is_multiple_of(3) && now < 50 + idle_s * 4 {
                     active[slot] = now;
                 }
                 now += 1 + (state >> 20) % (idle_s / 8 + 1);

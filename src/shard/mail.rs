@@ -54,7 +54,7 @@ pub struct Mail {
 
 impl Mail {
     /// The next letter, if there is one.
-    pub(super) fn take(&mut self) -> Option<ToShard> {
+    pub(crate) fn take(&mut self) -> Option<ToShard> {
         self.queue.pop()
     }
 

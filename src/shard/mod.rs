@@ -2,7 +2,7 @@
 //! writer.
 //!
 //! ```text
-//! ring --events--> driver --bytes--> connection --frames--> service (decode, look up, answer or ask the writer)
+//! ring --events--> driver --bytes--> connection --frames--> service: answers, or asks the writer
 //!   ^                |                   |
 //!   +----output------+<-----answers------+<----- mail (the writer's answers)
 //! ```
@@ -57,7 +57,7 @@ pub struct ShardOptions {
     pub shard: ShardId,
     /// Its listener, from [`accept::bind`].
     pub listener: TcpListener,
-    /// Most connections at a time, see [`accept::connections_max`].
+    /// Most connections at a time: the shard's part of what the open-files limit allows.
     pub connections_max: u32,
     /// Seconds without a byte in or out after which a connection is closed; 0 is never (Java:
     /// `serverChannelMaxIdleTimeSeconds`).
@@ -140,3 +140,6 @@ where
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -92,6 +92,25 @@ pub mod response {
     }
 }
 
+/// Whether a request may change a table or a broker's liveness; the others only read.
+#[must_use]
+pub fn is_write(code: i32) -> bool {
+    matches!(
+        code,
+        request::PUT_KV_CONFIG
+            | request::DELETE_KV_CONFIG
+            | request::REGISTER_BROKER
+            | request::UNREGISTER_BROKER
+            | request::BROKER_HEARTBEAT
+            | request::QUERY_DATA_VERSION
+            | request::REGISTER_TOPIC_IN_NAMESRV
+            | request::DELETE_TOPIC_IN_NAMESRV
+            | request::WIPE_WRITE_PERM_OF_BROKER
+            | request::ADD_WRITE_PERM_OF_BROKER
+            | request::UPDATE_NAMESRV_CONFIG
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,6 +4,7 @@
 //! the next one, so that many writers cost few syncs. A save that fails leaves the table as it was,
 //! and each asker is told.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,7 +16,8 @@ use crate::kv::{KvChange, KvTable, KvView};
 use crate::store::{Saved, StoreFile, StoreThread};
 use crate::wire::code::response;
 
-use super::request::ToShard;
+use super::lane::{BodyLease, Received};
+use super::request::{ToShard, WriteOp, WriteRequest};
 use super::{Asker, Reply, push_answer};
 
 /// Where the durable tables are kept.
@@ -35,9 +37,17 @@ pub struct Durable {
     kv: KvTable,
     settings: Arc<Settings>,
     files: DurableFiles,
-    waiting: Vec<(Change, Asker)>,
+    waiting: VecDeque<Waiting>,
     saving: Option<Saving>,
     last_ticket: u64,
+}
+
+/// A change that waits for the disk. Holds its request's lease, so it counts against its shard's.
+#[derive(Debug)]
+struct Waiting {
+    change: Change,
+    asker: Asker,
+    _lease: BodyLease,
 }
 
 #[derive(Debug)]
@@ -64,7 +74,7 @@ impl Durable {
     /// Tables as they were read from their files.
     #[must_use]
     pub fn new(kv: KvTable, settings: Arc<Settings>, files: DurableFiles) -> Durable {
-        Durable { kv, settings, files, waiting: Vec::new(), saving: None, last_ticket: 0 }
+        Durable { kv, settings, files, waiting: VecDeque::new(), saving: None, last_ticket: 0 }
     }
 
     pub(super) fn settings(&self) -> &Settings {
@@ -80,12 +90,19 @@ impl Durable {
         self.saving.is_some() || !self.waiting.is_empty()
     }
 
-    pub(super) fn change_kv(&mut self, change: KvChange, asker: Asker) {
-        self.waiting.push((Change::Kv(change), asker));
-    }
-
-    pub(super) fn change_settings(&mut self, body: Bytes, asker: Asker) {
-        self.waiting.push((Change::Settings(body), asker));
+    /// Takes a request for a change of the KV table or the settings.
+    pub(super) fn change(&mut self, received: Received) {
+        let Received { request: WriteRequest { conn, reply_to, op }, lease, .. } = received;
+        let change = match op {
+            WriteOp::PutKv { namespace, key, value } => {
+                Change::Kv(KvChange::Put { namespace, key, value })
+            }
+            WriteOp::DeleteKv { namespace, key } => Change::Kv(KvChange::Delete { namespace, key }),
+            WriteOp::UpdateSettings { body } => Change::Settings(body),
+            other => unreachable!("{other:?} changes nothing durable"),
+        };
+        let asker = Asker { conn, reply_to };
+        self.waiting.push_back(Waiting { change, asker, _lease: lease });
     }
 
     /// Takes a finished save over, and begins the next one. Whether there is something new to show.
@@ -95,7 +112,7 @@ impl Durable {
             changed |= self.finish(saved, answers);
         }
         while self.saving.is_none() && !self.waiting.is_empty() {
-            match &self.waiting[0].0 {
+            match &self.waiting[0].change {
                 Change::Kv(_) => self.begin_kv(answers),
                 Change::Settings(_) => self.begin_settings(answers),
             }
@@ -115,7 +132,7 @@ impl Durable {
         };
         let failed = saved.result.err().map(|reason| {
             error!(%reason, "a change was refused because it could not be saved");
-            format!("could not be saved, nothing was changed: {reason}")
+            format!("could not be saved and is not in effect: {reason}")
         });
         for asker in saving.askers {
             let reply = match &failed {
@@ -139,11 +156,11 @@ impl Durable {
     /// Saves all KV changes at the head of the queue together, but for those that the table has no
     /// room for.
     fn begin_kv(&mut self, answers: &mut Vec<ToShard>) {
-        let is_kv = |(change, _): &&(Change, Asker)| matches!(change, Change::Kv(_));
+        let is_kv = |waiting: &&Waiting| matches!(waiting.change, Change::Kv(_));
         let count = self.waiting.iter().take_while(is_kv).count();
         let mut draft = self.kv.draft();
         let mut askers = Vec::with_capacity(count);
-        for (change, asker) in self.waiting.drain(..count) {
+        for Waiting { change, asker, .. } in self.waiting.drain(..count) {
             let Change::Kv(change) = change else {
                 continue;
             };
@@ -171,8 +188,8 @@ impl Durable {
     }
 
     fn begin_settings(&mut self, answers: &mut Vec<ToShard>) {
-        let (change, asker) = self.waiting.remove(0);
-        let Change::Settings(body) = change else {
+        let Some(Waiting { change: Change::Settings(body), asker, .. }) = self.waiting.pop_front()
+        else {
             return;
         };
         match self.settings.update(&body) {

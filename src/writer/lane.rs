@@ -54,6 +54,7 @@ fn lanes_of(
             shard: ShardId(u16::try_from(index).expect("shards are numbered by 16 bits")),
             queue: Arc::clone(queue),
             unanswered: Cell::new(0),
+            held: Arc::default(),
             budget: Arc::clone(&budget),
             bell: Arc::clone(bell),
         })
@@ -77,6 +78,8 @@ pub struct LaneSender {
     /// the shard's own thread counts, up when it sends and down when it delivers, so this is no
     /// atomic.
     unanswered: Cell<usize>,
+    /// Requests that the writer has and is not done with, one-way ones and events included.
+    held: Arc<AtomicUsize>,
     budget: Arc<BodyBudget>,
     bell: Bell,
 }
@@ -98,7 +101,11 @@ impl LaneSender {
         if answered && self.unanswered.get() >= self.queue.capacity() {
             return Err(request);
         }
-        let lease = BodyBudget::lease(&self.budget, bytes_held(&request.op));
+        // Relaxed: only this shard adds, so what it sees is never too little.
+        if self.held.load(Ordering::Relaxed) >= self.queue.capacity() {
+            return Err(request);
+        }
+        let lease = BodyBudget::lease(&self.budget, &self.held, bytes_held(&request.op));
         let item = Received { shard: self.shard, request, lease };
         match self.queue.push(item) {
             Ok(()) => {
@@ -156,7 +163,7 @@ pub struct Received {
     pub shard: ShardId,
     /// What is asked.
     pub request: WriteRequest,
-    /// Counts the request's bytes until it is dropped: keep it as long as the body.
+    /// Counts the request and its bytes until it is dropped: keep it until the request is done.
     pub lease: BodyLease,
 }
 
@@ -226,12 +233,13 @@ impl BodyBudget {
         Arc::new(BodyBudget { used: AtomicUsize::new(0), bytes_max })
     }
 
-    fn lease(budget: &Arc<BodyBudget>, bytes: usize) -> BodyLease {
+    fn lease(budget: &Arc<BodyBudget>, held: &Arc<AtomicUsize>, bytes: usize) -> BodyLease {
+        held.fetch_add(1, Ordering::Relaxed);
         // Relaxed: a count that guards no other memory. The request itself travels by the queue's
         // release and acquire; and since each lease is taken before the push and given back after
         // the pop, the count never goes below 0.
         budget.used.fetch_add(bytes, Ordering::Relaxed);
-        BodyLease { budget: Arc::clone(budget), bytes }
+        BodyLease { budget: Arc::clone(budget), held: Arc::clone(held), bytes }
     }
 
     /// Bytes held now.
@@ -248,10 +256,12 @@ impl BodyBudget {
     }
 }
 
-/// A request's share of the [`BodyBudget`]; gives it back when dropped.
+/// A request's place among those that its shard may have with the writer, and its share of the
+/// [`BodyBudget`]; gives both back when dropped.
 #[derive(Debug)]
 pub struct BodyLease {
     budget: Arc<BodyBudget>,
+    held: Arc<AtomicUsize>,
     bytes: usize,
 }
 
@@ -268,6 +278,8 @@ impl Drop for BodyLease {
         // Relaxed: pairs with nothing, see `BodyBudget::lease`.
         let before = self.budget.used.fetch_sub(self.bytes, Ordering::Relaxed);
         debug_assert!(before >= self.bytes, "more bytes given back than were taken");
+        let before = self.held.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "more requests finished than were sent");
     }
 }
 

@@ -2,9 +2,9 @@
 //! acknowledges.
 //!
 //! ```text
-//!   lanes --drain--> [take] --small--> tables --+
-//!                       |                       +--> publish --> post boxes (answers, closes)
-//!                       +--large--> [slow] -----+
+//!   lanes --drain--> [take] --small--> tables --+            +--> post boxes (answers, closes)
+//!                       |                       +--> publish +
+//!                       +--large--> [slow] -----+            +--> notifier
 //!                       +--KV, settings--> [durable] <--> store thread
 //! ```
 //!
@@ -17,7 +17,10 @@ pub mod lane;
 mod registration;
 pub mod request;
 mod slow;
+#[cfg(test)]
+mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -26,11 +29,11 @@ use bytes::Bytes;
 use tracing::{debug, info};
 
 use crate::clock::{Clock, Tick};
-use crate::ids::{ConnKey, MemberKey, Opaque};
-use crate::kv::KvChange;
-use crate::limits::WRITE_BATCH_MAX;
+use crate::ids::{BrokerName, ConnKey, MemberKey, Opaque, Topic};
+use crate::limits::{SMALL_BODY_BYTES_MAX, WRITE_BATCH_MAX};
 use crate::liveness::{Liveness, RunningClock};
-use crate::model::DataVersion;
+use crate::model::{DataVersion, QueueData};
+use crate::notify::Notifier;
 use crate::publish::Publisher;
 use crate::ring::Doorbell;
 use crate::route::{Departure, RouteTable};
@@ -46,6 +49,9 @@ use slow::Slow;
 
 /// Longest sleep while brokers are registered: what keeps the running clock honest.
 const WAKE_MS: u64 = 500;
+/// What codes 217 and 322 are told about a body beyond [`SMALL_BODY_BYTES_MAX`].
+const BODY_TOO_LARGE: &str =
+    "the body is larger than 1 MiB: more than any broker sends with this code";
 /// Longest that expiry waits for the lanes to be empty.
 const EXPIRY_DELAY_MS: u64 = 5_000;
 
@@ -62,6 +68,8 @@ pub struct WriterParts {
     pub publisher: Publisher,
     /// KV table and settings with the files they are kept in.
     pub durable: Durable,
+    /// Tells brokers of new smallest ids.
+    pub notifier: Notifier,
     /// Reads time.
     pub clock: Clock,
     /// Set, and the bell rung, when the writer should end.
@@ -138,10 +146,11 @@ impl Writer {
         let mut received = std::mem::take(&mut self.received);
         self.parts.lanes.drain(WRITE_BATCH_MAX, &mut received);
         for request in received.drain(..) {
-            if !self.slow.takes(&request) {
-                self.apply(request, now);
-            } else {
+            if self.slow.takes(&request) {
+                self.note_life(&request, now);
                 self.slow.push(request, self.parts.clock.wall_ms());
+            } else {
+                self.apply(request, now);
             }
         }
         self.received = received;
@@ -160,13 +169,30 @@ impl Writer {
             self.parts.publisher.retire();
         }
         self.deliver();
+        self.notify();
         !self.parts.lanes.is_empty() || !self.slow.is_empty()
     }
 
     /// How long there is nothing to do unless the bell rings; `None` is for ever.
     fn sleep_ms(&self, now: Tick) -> Option<u64> {
-        let deadline = self.liveness.next_deadline()?;
-        Some((deadline.since_ms(now) + 1).min(WAKE_MS))
+        match self.liveness.next_deadline() {
+            Some(deadline) => Some((deadline.since_ms(now) + 1).min(WAKE_MS)),
+            // Somebody still holds a replaced view: it is dropped here as soon as he lets go.
+            None => (self.parts.publisher.retired() > 0).then_some(WAKE_MS),
+        }
+    }
+
+    /// A sign of life counts when it arrives, however long its request has to queue.
+    fn note_life(&mut self, received: &Received, now: Tick) {
+        let (cluster, addr) = match &received.request.op {
+            WriteOp::Register(register) => (&register.cluster, &register.addr),
+            WriteOp::Heartbeat { cluster, addr }
+            | WriteOp::QueryDataVersion { cluster, addr, .. } => (cluster, addr),
+            _ => return,
+        };
+        for member in self.table.members_at(cluster, addr) {
+            self.liveness.seen(*member, now);
+        }
     }
 
     fn deliver(&mut self) {
@@ -176,6 +202,15 @@ impl Writer {
                 ToShard::Close(conn) => *conn,
             };
             self.parts.posts[usize::from(conn.shard.0)].post(message);
+        }
+    }
+
+    /// Hands over what brokers are to be told. After the publication: whoever is told and asks
+    /// finds it so.
+    fn notify(&mut self) {
+        let notices = self.table.take_notices();
+        if self.parts.durable.settings().notify_min_broker_id_changed {
+            self.parts.notifier.send(notices);
         }
     }
 
@@ -205,15 +240,7 @@ impl Writer {
                 self.answer(asker, reply);
             }
             WriteOp::RegisterTopic { topic, body } => {
-                let reply = match body::topic_queues::decode(body) {
-                    Ok(queues) => {
-                        if !queues.is_empty() && !self.table.register_topic(topic, &queues) {
-                            debug!(%topic, "topic not stored: it names a broker not registered");
-                        }
-                        Reply::success()
-                    }
-                    Err(error) => Reply::refused(response::SYSTEM_ERROR, error.to_string()),
-                };
+                let reply = self.register_topic(topic, body);
                 self.answer(asker, reply);
             }
             WriteOp::DeleteTopic { topic, cluster } => {
@@ -226,23 +253,36 @@ impl Writer {
                 let name = if *on { "addTopicCount" } else { "wipeTopicCount" };
                 self.answer(asker, Reply::success().with(vec![(name, count)]));
             }
-            WriteOp::PutKv { namespace, key, value } => {
-                let (namespace, key) = (namespace.clone(), key.clone());
-                let change = KvChange::Put { namespace, key, value: value.clone() };
-                self.parts.durable.change_kv(change, asker);
-            }
-            WriteOp::DeleteKv { namespace, key } => {
-                let (namespace, key) = (namespace.clone(), key.clone());
-                self.parts.durable.change_kv(KvChange::Delete { namespace, key }, asker);
-            }
-            WriteOp::UpdateSettings { body } => {
-                self.parts.durable.change_settings(body.clone(), asker);
+            WriteOp::PutKv { .. } | WriteOp::DeleteKv { .. } | WriteOp::UpdateSettings { .. } => {
+                self.parts.durable.change(received);
             }
             WriteOp::ConnectionClosed => self.connection_closed(request.conn),
         }
     }
 
+    fn register_topic(&mut self, topic: &Topic, body: &Bytes) -> Reply {
+        if body.len() > SMALL_BODY_BYTES_MAX {
+            return Reply::refused(response::SYSTEM_ERROR, BODY_TOO_LARGE);
+        }
+        match body::topic_queues::decode(body) {
+            Ok(queues) => {
+                // The last of each broker counts, as in Java's map.
+                let last: BTreeMap<BrokerName, QueueData> =
+                    queues.into_iter().map(|data| (data.broker.clone(), data)).collect();
+                let queues: Vec<QueueData> = last.into_values().collect();
+                if !queues.is_empty() && !self.table.register_topic(topic, &queues) {
+                    debug!(%topic, "topic not stored: it names a broker not registered");
+                }
+                Reply::success()
+            }
+            Err(error) => Reply::refused(response::SYSTEM_ERROR, error.to_string()),
+        }
+    }
+
     fn query_data_version(&mut self, cluster: &str, addr: &str, body: &Bytes, now: Tick) -> Reply {
+        if body.len() > SMALL_BODY_BYTES_MAX {
+            return Reply::refused(response::SYSTEM_ERROR, BODY_TOO_LARGE);
+        }
         let asked = match body::data_version::decode(body, self.parts.clock.wall_ms()) {
             Ok(asked) => asked,
             Err(error) => {
@@ -287,10 +327,11 @@ impl Writer {
         self.liveness.expired(now, &mut expired);
         for member in &expired {
             self.log_gone(*member, "The broker channel expired, broker dropped");
-            if let Some(conn) = self.liveness.conn_of(*member) {
+            let conn = self.liveness.remove(*member);
+            // Others on the connection are alive: a container's brokers share one.
+            if let Some(conn) = conn.filter(|conn| self.liveness.on_connection(*conn).is_empty()) {
                 self.answers.push(ToShard::Close(conn));
             }
-            self.liveness.remove(*member);
         }
         self.table.remove_members(&expired);
         expired.clear();

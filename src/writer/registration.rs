@@ -1,11 +1,14 @@
 //! Registration (103) on the writer: checked, recognised or decoded, decided, applied, answered.
 
+use std::collections::HashSet;
+
 use tracing::{debug, info};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::clock::Tick;
-use crate::ids::MemberKey;
+use crate::ids::{BrokerName, MemberKey};
 use crate::limits::HEARTBEAT_TIMEOUT_MS;
+use crate::model::QueueMapping;
 use crate::route::{Master, Refused, Registered, Registration};
 use crate::wire::BodyError;
 use crate::wire::body::register::{Layout, RegisterBody, RegisterDecoder, Step};
@@ -16,11 +19,10 @@ use super::request::{RegisterRequest, WriteOp};
 use super::slow::Decoding;
 use super::{Asker, Reply, Writer};
 
-/// Largest body that is decoded at once; larger ones are cut into pieces, so that what is behind
-/// them is not held up.
-pub(super) const DECODED_AT_ONCE_BYTES: usize = 64 << 10;
-/// Topics or mappings decoded in one piece.
-pub(super) const ENTRIES_A_PIECE: usize = 1024;
+/// Topics or mappings decoded in one piece, about a millisecond's work.
+const ENTRIES_A_PIECE: usize = 1024;
+/// Requests of the slow queue that are finished in one turn.
+const SLOW_REQUESTS_A_TURN: usize = 64;
 /// Namespace whose table goes back to brokers with each registration.
 const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
 
@@ -48,36 +50,48 @@ impl Writer {
         self.after_decoding(request, asker, digest, decoded, now);
     }
 
-    /// Does a piece of what is at the head of the slow queue.
+    /// Works on the slow queue until one piece of a large registration is decoded, or
+    /// [`SLOW_REQUESTS_A_TURN`] requests are done.
     pub(super) fn work_slowly(&mut self, now: Tick) {
-        let Some(mut decoding) = self.slow.pop() else {
-            return;
-        };
-        if decoding.decoder.is_none() {
-            let Some(request) = register_request(&decoding.received) else {
-                return self.apply(decoding.received, now);
+        for _ in 0..SLOW_REQUESTS_A_TURN {
+            let Some(decoding) = self.slow.take() else {
+                return;
             };
-            let asker = asker(&decoding.received);
+            if let Some(unfinished) = self.work_on(decoding, now) {
+                return self.slow.put_back(unfinished);
+            }
+        }
+    }
+
+    /// Does a piece of a request; gives it back if it is not done.
+    fn work_on(&mut self, mut decoding: Decoding, now: Tick) -> Option<Decoding> {
+        let Some(request) = register_request(&decoding.received) else {
+            self.slow.done(&decoding.received);
+            self.apply(decoding.received, now);
+            return None;
+        };
+        let asker = asker(&decoding.received);
+        if decoding.decoder.is_none() {
             match self.before_decoding(request, asker, now) {
-                Before::Settled => return,
+                Before::Settled => {
+                    self.slow.done(&decoding.received);
+                    return None;
+                }
                 Before::Decode { digest } => decoding.digest = digest,
             }
-            let layout = Layout::of(request.version, request.compressed, &request.body);
-            let body = request.body.clone();
-            decoding.decoder = Some(RegisterDecoder::new(body, layout, decoding.wall_ms));
         }
-        let Decoding { received, digest, decoder: Some(decoder), .. } = &mut decoding else {
-            return;
-        };
+        let decoder = decoding.decoder.get_or_insert_with(|| {
+            let layout = Layout::of(request.version, request.compressed, &request.body);
+            RegisterDecoder::new(request.body.clone(), layout, decoding.wall_ms)
+        });
         let decoded = match decoder.step(ENTRIES_A_PIECE) {
-            Ok(Step::More) => return self.slow.put_back(decoding),
+            Ok(Step::More) => return Some(decoding),
             Ok(Step::Done(body)) => Ok(body),
             Err(error) => Err(error),
         };
-        let (digest, asker) = (*digest, asker(received));
-        if let Some(request) = register_request(received) {
-            self.after_decoding(request, asker, digest, decoded, now);
-        }
+        self.after_decoding(request, asker, decoding.digest, decoded, now);
+        self.slow.done(&decoding.received);
+        None
     }
 
     /// Settles what needs no decoding: a damaged body, and one that says what is known already.
@@ -166,7 +180,7 @@ impl Writer {
             zone: request.zone.clone(),
             data_version: body.data_version,
             topics: body.topics,
-            mappings: body.mappings,
+            mappings: own_mappings(body.mappings, &request.broker),
             filter_servers: body.filter_servers,
             delete_missing_topics: settings.delete_topic_with_broker_registration,
             digest,
@@ -217,6 +231,14 @@ fn register_request(received: &Received) -> Option<&RegisterRequest> {
         WriteOp::Register(request) => Some(request),
         _ => None,
     }
+}
+
+/// A broker's parts of static topics, the last of each topic as in Java's map. One in another
+/// group's name, which Java stores and never cleans up, is left out.
+fn own_mappings(all: Vec<QueueMapping>, broker: &BrokerName) -> Vec<QueueMapping> {
+    let mut seen = HashSet::new();
+    let own = all.into_iter().rev().filter(|mapping| mapping.broker == *broker);
+    own.filter(|mapping| seen.insert(mapping.topic.clone())).collect()
 }
 
 /// Heartbeat timeout of the registering broker. A negative one, which Java lets expire at once,

@@ -44,7 +44,7 @@ fn nothing_given_is_what_a_java_server_starts_with() {
     assert_eq!(config.kv_config_path, Path::new("/home/mq/namesrv/kvConfig.json"));
     assert_eq!(config.config_store_path, Path::new("/home/mq/namesrv/namesrv.properties"));
     assert_eq!(config.idle_timeout_ms, Some(120_000));
-    assert_eq!((config.go_away_ms, config.max_connections, config.shards), (None, None, 0));
+    assert_eq!((config.stop_ms, config.max_connections, config.shards), (None, None, 0));
     assert!(config.warnings.is_empty());
     let defaults = Settings { fixed: config.settings.fixed.clone(), ..Settings::default() };
     assert_eq!(config.settings, defaults);
@@ -226,7 +226,7 @@ fn printing_has_each_setting_once_and_reads_back() {
 
 #[test]
 fn go_away_takes_as_long_as_told_only_if_switched_on() {
-    assert_eq!(config(&[("shutdownWaitTimeSeconds", "5")]).go_away_ms, None);
+    assert_eq!(config(&[("shutdownWaitTimeSeconds", "5")]).stop_ms, None);
     let graceful = [("enableShutdownGracefully", "true"), ("shutdownWaitTimeSeconds", "5")];
-    assert_eq!(config(&graceful).go_away_ms, Some(5000));
+    assert_eq!(config(&graceful).stop_ms, Some(5000));
 }

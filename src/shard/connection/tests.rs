@@ -91,7 +91,7 @@ fn nothing_is_looked_at_before_the_twelfth_byte() {
     let mut connection = connection();
     // A length field that no frame may have.
     let (echo, result) = feed(&mut connection, &[0xff; 11], 1);
-    assert!(result.is_ok() && echo.frames.is_empty() && connection.unused() == false);
+    assert!(result.is_ok() && echo.frames.is_empty() && !connection.unused());
     let (_, result) = feed(&mut connection, &[0xff], 1);
     assert!(matches!(result, Err(Fault::Malformed(WireError::Length { length: u32::MAX, .. }))));
 }

@@ -5,7 +5,7 @@ use std::io;
 use super::{Alarms, Driver, Reason, Seat, seat_mut, seconds};
 use crate::clock::Tick;
 use crate::ids::ConnKey;
-use crate::limits::{ACCEPT_RETRY_MS, LOOK_AGAIN_MS, VIEW_REFRESH_MS};
+use crate::limits::{ACCEPT_RETRY_MS, LOOK_AGAIN_MS, RUNNING_STEP_MS_MAX, VIEW_REFRESH_MS};
 use crate::ring::Key;
 use crate::shard::connection::{Connection, Fault};
 use crate::shard::service::Service;
@@ -14,7 +14,7 @@ use crate::shard::shutdown::Stage;
 impl<S: Service> Driver<S> {
     pub(super) fn accepted(&mut self, key: Key) {
         self.counters.accepted.add(1);
-        let now_s = seconds(self.now);
+        let now_s = seconds(self.running);
         let conn = ConnKey { shard: self.shard, slot: key.slot, generation: key.generation };
         let seat = Seat {
             connection: Connection::new(conn),
@@ -33,16 +33,25 @@ impl<S: Service> Driver<S> {
         self.counters.open.set(self.counters.open.get() + 1);
         if let Some(wheel) = &mut self.wheel {
             let due_s = wheel.insert(key.slot, now_s);
-            self.alarm(Tick(u64::from(due_s) * 1000));
+            self.alarm(self.by_running(due_s));
         }
         if self.stage != Stage::Running {
             self.leave(key, Reason::Shutdown);
         }
     }
 
+    pub(super) fn look_at_clock(&mut self) {
+        let now = self.clock.now();
+        // The timer ends every sleep. Whatever took much longer than that was no sleep of ours.
+        let sleep_ms = self.alarms.armed.map_or(0, |armed| armed.since_ms(self.now));
+        let step_ms = now.since_ms(self.now).min(sleep_ms + RUNNING_STEP_MS_MAX);
+        self.running = self.running.after_ms(step_ms);
+        self.now = now;
+    }
+
     /// A byte went in or out.
     pub(super) fn moved(&mut self, key: Key) {
-        let now_s = seconds(self.now);
+        let now_s = seconds(self.running);
         if let Some(seat) = seat_mut(&mut self.seats, key) {
             seat.active_s = now_s;
         }
@@ -205,7 +214,7 @@ impl<S: Service> Driver<S> {
         }
         self.close_idle();
         let idle = self.wheel.as_ref().and_then(|wheel| wheel.next_s());
-        let idle = idle.map(|second| Tick(u64::from(second) * 1000));
+        let idle = idle.map(|second| self.by_running(second));
         let Alarms { accept, look_again, drained, refresh, .. } = self.alarms;
         let rest = [accept, look_again, drained, idle];
         self.alarm(rest.into_iter().flatten().fold(refresh, Tick::min));
@@ -216,7 +225,7 @@ impl<S: Service> Driver<S> {
         let seats = &self.seats;
         let active = |slot: u32| seats[slot as usize].as_ref().map_or(0, |seat| seat.active_s);
         let mut due = Vec::new();
-        wheel.expire(seconds(self.now), active, &mut due);
+        wheel.expire(seconds(self.running), active, &mut due);
         for slot in due {
             let Some(seat) = &self.seats[slot as usize] else { continue };
             let generation = seat.connection.key().generation;
@@ -235,6 +244,12 @@ impl<S: Service> Driver<S> {
             // Parks it again if the budget is spent by then.
             self.settle(key, Ok(()));
         }
+    }
+
+    /// The tick at which the running time will have come to `second`, if nothing suspends the
+    /// process.
+    fn by_running(&self, second: u32) -> Tick {
+        self.now.after_ms(Tick(u64::from(second) * 1000).since_ms(self.running))
     }
 
     /// Makes sure that the timer ends at `at` or earlier.

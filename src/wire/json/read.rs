@@ -563,5 +563,4 @@ fn separate(out: &mut Option<&mut Vec<u8>>) {
 }
 
 #[cfg(test)]
-#[path = "read_tests.rs"]
 mod tests;

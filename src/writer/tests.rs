@@ -1,0 +1,189 @@
+//! The writer without threads: requests into lanes, one turn at a time, a clock that is an argument.
+
+use bytes::Bytes;
+
+use super::lane::LaneSender;
+use super::request::{RegisterRequest, WriteRequest};
+use super::*;
+use crate::ids::{BrokerAddr, BrokerId, ClusterName, ShardId};
+use crate::kv::KvTable;
+use crate::publish::{Readers, View};
+use crate::shard::mail::{self, Mail};
+use crate::store::StoreThread;
+use crate::wire::HeaderKind;
+
+struct Stage {
+    writer: Writer,
+    lane: LaneSender,
+    mail: Mail,
+    readers: Readers,
+    _folder: tempfile::TempDir,
+}
+
+fn stage() -> Stage {
+    let folder = tempfile::tempdir().unwrap();
+    let bell = Doorbell::new().unwrap();
+    let ring: Arc<dyn Fn() + Send + Sync> = Arc::new(|| ());
+    let (mut senders, lanes) = lane::lanes(1, Arc::clone(&ring));
+    let (post, mail) = mail::post().unwrap();
+    let (publisher, readers) = Publisher::new(View::default());
+    let clock = Clock::start();
+    let files = DurableFiles {
+        kv: folder.path().join("kv.json"),
+        settings: folder.path().join("settings"),
+        store: StoreThread::start(ring).unwrap(),
+    };
+    let writer = Writer::new(WriterParts {
+        lanes,
+        posts: vec![post],
+        bell,
+        publisher,
+        durable: Durable::new(KvTable::default(), Arc::default(), files),
+        notifier: Notifier::start(HeaderKind::Json, clock).unwrap(),
+        clock,
+        stop: Arc::default(),
+    });
+    Stage { writer, lane: senders.remove(0), mail, readers, _folder: folder }
+}
+
+impl Stage {
+    fn send(&self, conn: u32, opaque: Option<i32>, op: WriteOp) {
+        let request = WriteRequest { conn: conn_key(conn), reply_to: opaque.map(Opaque), op };
+        self.lane.try_send(request).expect("the lane has room");
+    }
+
+    /// Turns until nothing is left to do.
+    fn settle(&mut self, now: u64) {
+        while self.writer.turn(Tick(now)) {}
+    }
+
+    /// What was posted: opaque and code of answers, `None` for a close.
+    fn posted(&mut self) -> Vec<Option<(i32, i32)>> {
+        let letters = std::iter::from_fn(|| self.mail.take());
+        letters
+            .map(|letter| match letter {
+                ToShard::Answer(answer) => Some((answer.opaque.0, answer.code)),
+                ToShard::Close(_) => None,
+            })
+            .collect()
+    }
+
+    fn has_route(&self, topic: &str) -> bool {
+        self.readers.reader().with(|view| view.routes.topic(topic).is_some())
+    }
+}
+
+fn conn_key(slot: u32) -> ConnKey {
+    ConnKey { shard: ShardId(0), slot, generation: 0 }
+}
+
+/// A registration of `topics` topics `<broker>-0`, `<broker>-1`, and so on.
+fn register(broker: &str, topics: usize, timeout_ms: Option<i64>) -> WriteOp {
+    let table: Vec<String> = (0..topics)
+        .map(|n| format!("\"{broker}-{n}\":{{\"topicName\":\"{broker}-{n}\"}}"))
+        .collect();
+    let body = format!(
+        "{{\"topicConfigSerializeWrapper\":{{\"dataVersion\":{{\"counter\":1,\"timestamp\":1}},\
+         \"topicConfigTable\":{{{}}}}}}}",
+        table.join(",")
+    );
+    WriteOp::Register(Box::new(RegisterRequest {
+        cluster: ClusterName::from("C"),
+        broker: BrokerName::from(broker),
+        addr: BrokerAddr::from(format!("{broker}:1").as_str()),
+        id: BrokerId::MASTER,
+        ha_addr: None,
+        heartbeat_timeout_ms: timeout_ms,
+        acting_master: Some(false),
+        zone: None,
+        compressed: false,
+        body_crc32: 0,
+        version: 513,
+        body: Bytes::from(body),
+    }))
+}
+
+fn heartbeat(broker: &str) -> WriteOp {
+    WriteOp::Heartbeat { cluster: "C".into(), addr: format!("{broker}:1").as_str().into() }
+}
+
+#[test]
+fn an_acknowledged_registration_can_be_seen() {
+    let mut stage = stage();
+    stage.send(1, Some(7), register("a", 2, None));
+    assert!(!stage.has_route("a-0"));
+    stage.settle(0);
+    assert_eq!(stage.posted(), [Some((7, 0))]);
+    assert!(stage.has_route("a-1"));
+}
+
+#[test]
+fn a_small_request_passes_a_large_registration_of_somebody_else() {
+    let mut stage = stage();
+    stage.send(1, Some(1), register("large", 20_000, None));
+    stage.send(2, Some(2), register("small", 2, None));
+    stage.send(1, Some(3), heartbeat("large"));
+    assert!(stage.writer.turn(Tick(0)), "the large one takes several turns");
+    assert_eq!(stage.posted(), [Some((2, 0))]);
+    stage.settle(0);
+    assert_eq!(stage.posted(), [Some((1, 0)), Some((3, 0))], "its own connection keeps its order");
+    assert!(stage.has_route("large-19999"));
+}
+
+#[test]
+fn what_a_closed_connection_still_asked_for_is_not_done_but_answered() {
+    let mut stage = stage();
+    stage.send(1, Some(1), register("large", 20_000, None));
+    stage.send(1, Some(2), heartbeat("large"));
+    stage.send(1, None, heartbeat("large"));
+    assert!(stage.writer.turn(Tick(0)));
+    stage.send(1, None, WriteOp::ConnectionClosed);
+    stage.settle(0);
+    // The shard counts on one answer for each request that wants one.
+    assert_eq!(stage.posted(), [Some((1, 1)), Some((2, 1))]);
+    assert!(!stage.has_route("large-0"));
+}
+
+#[test]
+fn a_broker_that_expires_leaves_the_others_of_its_connection() {
+    let mut stage = stage();
+    stage.send(1, None, register("a", 2, Some(1_000)));
+    stage.send(1, None, register("b", 2, Some(60_000)));
+    stage.settle(0);
+    stage.settle(1_001);
+    assert!(!stage.has_route("a-0"));
+    assert!(stage.has_route("b-0"));
+    assert_eq!(stage.posted(), [], "the connection is still needed");
+    stage.settle(60_001);
+    assert!(!stage.has_route("b-0"));
+    assert_eq!(stage.posted(), [None]);
+}
+
+#[test]
+fn a_sign_of_life_counts_although_its_request_queues() {
+    let mut stage = stage();
+    stage.send(1, None, register("a", 2, Some(1_000)));
+    stage.settle(0);
+    stage.send(1, None, register("large", 20_000, None));
+    stage.send(1, None, heartbeat("a"));
+    assert!(stage.writer.turn(Tick(900)));
+    stage.settle(1_800);
+    assert!(stage.has_route("a-0"), "its heartbeat arrived at 900");
+}
+
+#[test]
+fn a_save_that_fails_is_refused_and_not_shown() {
+    let mut stage = stage();
+    // The folder of the file is a file: nothing can be written there.
+    std::fs::remove_dir_all(stage._folder.path()).unwrap();
+    std::fs::write(stage._folder.path(), "in the way").unwrap();
+    let (namespace, key) = ("n".to_owned(), "k".to_owned());
+    stage.send(1, Some(5), WriteOp::PutKv { namespace, key, value: Some("v".into()) });
+    while stage.writer.parts.durable.is_saving() || !stage.writer.parts.lanes.is_empty() {
+        stage.writer.turn(Tick(0));
+        std::thread::yield_now();
+    }
+    assert_eq!(stage.posted(), [Some((5, 1))]);
+    assert_eq!(stage.readers.reader().with(|view| view.kv.get("n", "k").map(str::to_owned)), None);
+    std::fs::remove_file(stage._folder.path()).unwrap();
+}

@@ -1,0 +1,333 @@
+//! What we assume of glommio, of the kernel and of the ring, pinned so that an upgrade that breaks
+//! it is noticed.
+//!
+//! Method: real executors, real sockets on the loopback. Each test names its assumption.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::future::poll_fn;
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::pin::pin;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use crossbeam::utils::CachePadded;
+use glommio::{LocalExecutor, LocalExecutorBuilder};
+use guidepost::clock::Clock;
+use guidepost::ids::{ConnKey, ShardId};
+use guidepost::metrics::{ShardCounters, Snapshot, snapshot};
+use guidepost::ring::Doorbell;
+use guidepost::shard::service::{Requests, Served, Service};
+use guidepost::shard::shutdown::StopSwitch;
+use guidepost::shard::{Shard, ShardOptions, accept, mail, run_on_core};
+use guidepost::wire::WireError;
+use guidepost::wire::frame::FrameHead;
+use guidepost::writer::request::WriteAnswer;
+
+fn executor() -> LocalExecutor {
+    LocalExecutorBuilder::default().io_memory(64 << 10).ring_depth(32).make().unwrap()
+}
+
+fn open_files() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
+}
+
+/// Descriptors that glommio 0.9 leaves open when an executor ends.
+const LEFT_BY_EXECUTOR: usize = 2;
+
+/// One test at a time: they count what the whole process has open, and measure time.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[test]
+fn a_ring_from_another_thread_wakes_a_sleeping_executor_within_20_ms() {
+    let _alone = alone();
+    const ROUNDS: usize = 50;
+    let bell = Doorbell::new().unwrap();
+    let (told, tell) = channel();
+    let ringer = {
+        let bell = bell.clone();
+        thread::spawn(move || {
+            let mut delays = Vec::new();
+            for _ in 0..ROUNDS {
+                // Long enough for the executor to have parked.
+                thread::sleep(Duration::from_millis(10));
+                let rung = Instant::now();
+                bell.ring();
+                let woken: Instant = tell.recv().unwrap();
+                delays.push(woken - rung);
+            }
+            delays
+        })
+    };
+    executor().run(async move {
+        for _ in 0..ROUNDS {
+            bell.wait().await;
+            told.send(Instant::now()).unwrap();
+        }
+    });
+    let mut delays = ringer.join().unwrap();
+    delays.sort_unstable();
+    // The median: on a busy host a single wake may be late through no fault of the executor.
+    assert!(delays[ROUNDS / 2] < Duration::from_millis(20), "{delays:?}");
+}
+
+#[test]
+fn a_hundred_thousand_sleeps_leave_nothing_behind() {
+    let _alone = alone();
+    // glommio counts a task's wakers in 16 bits: one that each sleep leaves behind would show after
+    // 32 767 of them.
+    const ROUNDS: u64 = 50_000;
+    let before = open_files();
+    let (to, from) = (Doorbell::new().unwrap(), Doorbell::new().unwrap());
+    let echo = {
+        let (to, from) = (to.clone(), from.clone());
+        thread::spawn(move || {
+            executor().run(async move {
+                for _ in 0..ROUNDS {
+                    to.wait().await;
+                    from.ring();
+                }
+            });
+        })
+    };
+    executor().run(async move {
+        for _ in 0..ROUNDS {
+            to.ring();
+            from.wait().await;
+        }
+    });
+    echo.join().unwrap();
+    let after = open_files();
+    assert!(after <= before + 2 * LEFT_BY_EXECUTOR, "{before} before, {after} after");
+}
+
+/// A waker that passes on to another and whose clones can be counted.
+struct Counted(Waker);
+
+impl Wake for Counted {
+    fn wake(self: Arc<Self>) {
+        self.0.wake_by_ref();
+    }
+}
+
+#[test]
+fn sleeps_that_end_by_their_time_leave_nothing_behind() {
+    let _alone = alone();
+    // Zero is no shorter: a sleep must reach the point where the executor clears up after it.
+    let times = [Duration::ZERO, Duration::from_millis(1)];
+    let before = open_files();
+    let bell = Doorbell::new().unwrap();
+    let wakers = executor().run(async move {
+        let outer = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
+        let counted = Arc::new(Counted(outer));
+        let waker = Waker::from(Arc::clone(&counted));
+        for time in times.into_iter().cycle().take(500) {
+            let mut sleep = pin!(bell.wait_for(time));
+            poll_fn(|_| sleep.as_mut().poll(&mut Context::from_waker(&waker))).await;
+        }
+        Arc::strong_count(&counted)
+    });
+    // Two are ours; the last sleep's may still be there.
+    assert!(wakers <= 4, "{wakers} wakers are left");
+    let after = open_files();
+    assert!(after <= before + LEFT_BY_EXECUTOR, "{before} before, {after} after");
+}
+
+#[test]
+fn an_executor_that_ends_leaves_few_descriptors_open() {
+    let _alone = alone();
+    // Executors are made once a core, so a few each are no harm.
+    let before = open_files();
+    for _ in 0..100 {
+        let bell = Doorbell::new().unwrap();
+        executor().run(async move { bell.wait_for(Duration::from_micros(10)).await });
+    }
+    let after = open_files();
+    assert!(after <= before + 100 * LEFT_BY_EXECUTOR, "{before} before, {after} after");
+}
+
+#[test]
+fn a_timed_sleep_ends_after_its_time_and_not_much_later() {
+    let _alone = alone();
+    let bell = Doorbell::new().unwrap();
+    let mut late = executor().run(async move {
+        let mut late = Vec::new();
+        for _ in 0..20 {
+            let began = Instant::now();
+            bell.wait_for(Duration::from_millis(5)).await;
+            late.push(began.elapsed());
+        }
+        late
+    });
+    late.sort_unstable();
+    assert!(late[0] >= Duration::from_millis(5), "{late:?}");
+    assert!(late[10] < Duration::from_millis(25), "{late:?}");
+}
+
+struct Echo;
+
+impl Service for Echo {
+    fn batch<T>(&mut self, work: impl FnOnce(&mut dyn Requests) -> T) -> T {
+        work(self)
+    }
+
+    fn answer(&mut self, _answer: WriteAnswer, _out: &mut Vec<u8>) {}
+
+    fn closed(&mut self, _conn: ConnKey) {}
+
+    fn flush_closed(&mut self) -> bool {
+        false
+    }
+
+    fn over_budget(&self) -> bool {
+        false
+    }
+
+    fn refresh(&mut self) {}
+}
+
+impl Requests for Echo {
+    fn request(
+        &mut self,
+        _conn: ConnKey,
+        _head: &FrameHead,
+        frame: &[u8],
+        _owner: Option<&Bytes>,
+        out: &mut Vec<u8>,
+    ) -> Result<Served, WireError> {
+        out.extend_from_slice(frame);
+        Ok(Served::default())
+    }
+}
+
+/// Lowers the open-files limit of this process for as long as it lives.
+struct FewFiles {
+    before: (u64, u64),
+}
+
+impl FewFiles {
+    /// Leaves room for `more` files: the limit is one of numbers, and the lowest free one is next.
+    fn new(more: usize) -> FewFiles {
+        let names = fs::read_dir("/proc/self/fd").unwrap();
+        let taken: BTreeSet<u64> = names
+            .map(|name| name.unwrap().file_name().to_str().unwrap().parse().unwrap())
+            .collect();
+        let last = (0..).filter(|number| !taken.contains(number)).nth(more).unwrap();
+        let before = rlimit::Resource::NOFILE.get().unwrap();
+        rlimit::Resource::NOFILE.set(last, before.1).unwrap();
+        FewFiles { before }
+    }
+}
+
+impl Drop for FewFiles {
+    fn drop(&mut self) {
+        rlimit::Resource::NOFILE.set(self.before.0, self.before.1).unwrap();
+    }
+}
+
+/// A shard that echoes, and `waiting` clients in its listener's queue: once the files are few, the
+/// test can open no more either.
+struct Crowd {
+    clients: Vec<TcpStream>,
+    few: FewFiles,
+    counters: Arc<CachePadded<ShardCounters>>,
+    stop: StopSwitch,
+    thread: JoinHandle<io::Result<()>>,
+}
+
+impl Crowd {
+    fn new(waiting: usize, connections_max: u32) -> Crowd {
+        let listener = accept::bind("127.0.0.1:0".parse().unwrap(), 1).unwrap().remove(0);
+        let address = listener.local_addr().unwrap();
+        let clients = (0..waiting)
+            .map(|_| {
+                let client = TcpStream::connect(address).unwrap();
+                client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+                client
+            })
+            .collect();
+        let (post, mail) = mail::post().unwrap();
+        let stop = StopSwitch::new([post.doorbell().clone()]);
+        let counters = Arc::<CachePadded<ShardCounters>>::default();
+        let options = ShardOptions {
+            shard: ShardId(0),
+            listener,
+            connections_max,
+            idle_s: 0,
+            drain_ms: 100,
+            proxy_sources: Vec::new(),
+            counters: Arc::clone(&counters),
+            clock: Clock::start(),
+        };
+        // The shard's own files and about twenty connections.
+        let few = FewFiles::new(40);
+        let shard = Shard::with_service(options, Echo, mail, stop.signal());
+        let thread = run_on_core(shard, 0).unwrap();
+        Crowd { clients, few, counters, stop, thread }
+    }
+
+    fn counted(&self) -> Snapshot {
+        snapshot(std::slice::from_ref(&self.counters))
+    }
+
+    fn until(&self, fits: impl Fn(Snapshot) -> bool) {
+        let began = Instant::now();
+        while !fits(self.counted()) {
+            assert!(began.elapsed() < Duration::from_secs(20), "{:?}", self.counted());
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Asks over one connection and waits for the answer.
+    fn ask(&self, client: usize) {
+        let mut client = &self.clients[client];
+        client.write_all(b"\0\0\0\x0c\0\0\0\x02{}body..").unwrap();
+        client.read_exact(&mut [0; 16]).unwrap();
+    }
+
+    fn end(self) {
+        drop(self.few);
+        self.stop.end();
+        self.thread.join().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn running_out_of_files_neither_stops_the_shard_nor_makes_it_spin() {
+    let _alone = alone();
+    let mut crowd = Crowd::new(100, 4000);
+    crowd.until(|counted| counted.accept_failed > 0);
+    crowd.ask(0);
+    let (before, began) = (crowd.counted(), Instant::now());
+    thread::sleep(Duration::from_millis(500));
+    let (after, passed) = (crowd.counted(), began.elapsed().as_millis());
+    let failed = u128::from(after.accept_failed - before.accept_failed);
+    assert!(failed <= passed / 100 + 1, "accepting failed {failed} times in {passed} ms");
+    // Without a descriptor to sleep on, it dozes 5 ms at a time.
+    let batches = u128::from(after.batches - before.batches);
+    assert!(batches <= passed / 2, "{batches} batches in {passed} ms");
+    // Accepted or not: when they go, there is room for the last.
+    crowd.clients.drain(1..90);
+    crowd.ask(10);
+    crowd.ask(0);
+    crowd.end();
+}
+
+#[test]
+fn a_crowd_at_a_full_shard_is_refused_at_once_though_files_are_few() {
+    let _alone = alone();
+    let crowd = Crowd::new(1000, 5);
+    crowd.until(|counted| counted.refused == 995);
+    // Not one pause of a tenth of a second was needed.
+    assert_eq!(crowd.counted().accept_failed, 0);
+    crowd.ask(0);
+    crowd.end();
+}
