@@ -63,14 +63,25 @@ pub(super) fn unregister(call: &mut Call<'_, '_>, mut reply: Reply<'_>) -> Dispa
 pub(super) fn heartbeat(call: &mut Call<'_, '_>, mut reply: Reply<'_>) -> Dispatch {
     match (named(call, "clusterName"), named(call, "brokerAddr")) {
         (Some(cluster), Some(addr)) => {
-            let op = WriteOp::Heartbeat { cluster: cluster.into(), addr: addr.into() };
-            call.desk.submit(call.conn, reply, op)
+            let (cluster, addr) = shared_names(call, cluster, addr);
+            call.desk.submit(call.conn, reply, WriteOp::Heartbeat { cluster, addr })
         }
         _ => {
             reply.fail(response::SYSTEM_ERROR, "clusterName and brokerAddr are needed");
             Dispatch::Done
         }
     }
+}
+
+/// The names as the view holds them, if the broker is registered under its group: sharing them
+/// allocates nothing here, and leaves the writer nothing to free that belongs to another core.
+fn shared_names(call: &Call<'_, '_>, cluster: &str, addr: &str) -> (ClusterName, BrokerAddr) {
+    let group = named(call, "brokerName").and_then(|name| call.view.routes.group(name));
+    let known = group.map(|group| &group.cluster).filter(|known| ***known == *cluster);
+    let cluster = known.cloned().unwrap_or_else(|| cluster.into());
+    let known = group.and_then(|group| group.addrs.iter().find(|(_, known)| **known == *addr));
+    let addr = known.map_or_else(|| addr.into(), |(_, known)| known.clone());
+    (cluster, addr)
 }
 
 /// 322: refreshes liveness too, so it goes to the writer.

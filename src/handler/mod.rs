@@ -82,8 +82,8 @@ pub fn dispatch(
         request::GET_NAMESRV_CONFIG => settings::listing(&mut call, &mut reply),
 
         other => {
-            let remark = format!(" request type {other} not supported");
-            reply.fail(response::REQUEST_CODE_NOT_SUPPORTED, &remark);
+            let remark = call.desk.text(format_args!(" request type {other} not supported"));
+            reply.fail(response::REQUEST_CODE_NOT_SUPPORTED, remark);
         }
     }
     Dispatch::Done

@@ -45,10 +45,16 @@ impl RouteView {
             let all = route.groups().iter().map(|entry| self.show(entry, substitute));
             all.filter(|shown| shown.is_in(query.zone))
         };
+        let mut filters = false;
         out.extend_from_slice(b"{\"brokerDatas\":[");
-        put_list(out, shown(), |out, shown| shown.put_group(query.dialect, out));
+        put_list(out, shown(), |out, shown| {
+            shown.put_group(query.dialect, out);
+            filters |= !shown.group.filters.is_empty();
+        });
         out.extend_from_slice(b"],\"filterServerTable\":{");
-        put_filters(out, shown(), query.dialect);
+        if filters {
+            put_filters(out, shown(), query.dialect);
+        }
         out.push(b'}');
         if let Some(order_conf) = query.order_conf {
             out.extend_from_slice(b",\"orderTopicConf\":");
@@ -66,6 +72,7 @@ impl RouteView {
         true
     }
 
+    #[inline]
     fn show<'a>(&'a self, entry: &'a GroupQueues, substitute: bool) -> Shown<'a> {
         let group = self.at(entry.slot);
         // A writable topic is left as it is: the slave that registered it does not act (protocol:
@@ -76,10 +83,12 @@ impl RouteView {
 }
 
 impl Shown<'_> {
+    #[inline]
     fn is_in(&self, zone: Option<&str>) -> bool {
-        let Some(wanted) = zone else {
-            return true;
-        };
+        zone.is_none_or(|wanted| self.is_in_zone(wanted))
+    }
+
+    fn is_in_zone(&self, wanted: &str) -> bool {
         let has_master = self.acting || self.group.master().is_some();
         let same = self.group.zone.as_deref().is_some_and(|zone| equal_ignoring_case(zone, wanted));
         !has_master || same
@@ -124,7 +133,6 @@ pub(super) fn put_list<T>(
 }
 
 fn put_filters<'a>(out: &mut Vec<u8>, shown: impl Iterator<Item = Shown<'a>>, dialect: Dialect) {
-    // Collecting allocates only if there are filter servers, which current brokers never have.
     let mut entries: Vec<_> = shown.flat_map(|shown| &shown.group.filters).collect();
     if dialect == Dialect::Standard {
         entries.sort_by(|a, b| a.0.encode_utf16().cmp(b.0.encode_utf16()));

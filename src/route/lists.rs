@@ -99,8 +99,8 @@ impl RouteView {
 
     fn write_topics_where(&self, wanted: impl Fn(&TopicRoute) -> bool, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"topicList\":[");
-        let topics = self.topics.iter().filter(|(_, route)| wanted(route));
-        put_list(out, topics, |out, (name, _)| put_string(out, name));
+        let topics = self.topics.iter().filter(|route| wanted(route));
+        put_list(out, topics, |out, route| put_string(out, route.topic()));
         out.extend_from_slice(b"]}");
     }
 

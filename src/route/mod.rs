@@ -16,6 +16,7 @@ pub mod change;
 pub mod fragment;
 mod invariants;
 pub mod lists;
+mod name_map;
 mod notices;
 mod register;
 pub mod table;

@@ -237,9 +237,10 @@ impl RouteTable {
         all.push(mapping.clone());
         // The standard dialect sorts keys by UTF-16 code units.
         all.sort_by(|a, b| a.broker.encode_utf16().cmp(b.broker.encode_utf16()));
-        let head = TopicHead { number: route.number(), mappings: Some(Arc::new(all)) };
+        let (name, number) = (route.topic().clone(), route.number());
+        let head = TopicHead { name, number, mappings: Some(Arc::new(all)) };
         let changed = TopicRoute::new(head, route.groups());
-        self.view.topics.insert(topic.clone(), changed);
+        self.view.topics.insert(changed);
         self.touch(slot);
     }
 

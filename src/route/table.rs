@@ -210,7 +210,8 @@ impl RouteTable {
         for slot in slots.iter() {
             let state = &mut self.states[slot.index()];
             assert!(state.members.is_empty(), "a group with members stays");
-            topics |= &state.topics;
+            // Taken at once, so that no topic has to be taken out one by one below.
+            topics |= std::mem::take(&mut state.topics);
         }
         for number in topics {
             self.drop_queues(TopicNumber(number), slots);
@@ -224,7 +225,6 @@ impl RouteTable {
         let group = Arc::make_mut(&mut self.view.slots)[slot.index()].take();
         let group = group.expect("a slot that is removed was filled");
         let state = std::mem::take(&mut self.states[slot.index()]);
-        assert!(state.topics.is_empty(), "its queues were dropped before");
         for cluster in &state.clusters {
             self.leave_cluster(cluster, &group.name);
         }
@@ -260,33 +260,38 @@ impl RouteTable {
     /// Stores a group's queues of a topic, creating the topic. An equal entry is left in place.
     pub(super) fn put_queues(&mut self, topic: &Topic, slot: GroupSlot, queues: Queues) {
         let entry = GroupQueues { slot, queues };
-        let Some(route) = self.view.topics.get_mut(topic) else {
+        let Some(route) = self.view.topics.get(topic) else {
             return self.put_topic(topic, entry);
         };
         if route.on(slot) == Some(&entry) {
             return;
         }
         let number = route.number();
-        let head = TopicHead { number, mappings: route.mappings().cloned() };
+        let name = route.topic().clone();
+        let head = TopicHead { name, number, mappings: route.mappings().cloned() };
         let mut groups: SmallVec<[GroupQueues; 8]> = route.groups().into();
         match groups.iter_mut().find(|group| group.slot == slot) {
             Some(old) => *old = entry,
             None => groups.push(entry),
         }
-        *route = TopicRoute::new(head, &groups);
+        self.view.topics.insert(TopicRoute::new(head, &groups));
         self.states[slot.index()].topics.insert(number.0);
         self.touch(slot);
     }
 
     fn put_topic(&mut self, topic: &Topic, entry: GroupQueues) {
         let number = self.free_numbers.pop().unwrap_or_else(|| {
+            if self.topic_names.len() == self.topic_names.capacity() {
+                // By an eighth: doubling would take 16 bytes more for each topic.
+                self.topic_names.reserve_exact(self.topic_names.len() / 8 + 64);
+            }
             self.topic_names.push(None);
             let last = u32::try_from(self.topic_names.len() - 1);
             TopicNumber(last.expect("fewer topics than 2^32"))
         });
         self.topic_names[number.0 as usize] = Some(topic.clone());
-        let head = TopicHead { number, mappings: None };
-        self.view.topics.insert(topic.clone(), TopicRoute::new(head, &[entry]));
+        let head = TopicHead { name: topic.clone(), number, mappings: None };
+        self.view.topics.insert(TopicRoute::new(head, &[entry]));
         self.states[entry.slot.index()].topics.insert(number.0);
         self.touch(entry.slot);
     }
@@ -304,7 +309,9 @@ impl RouteTable {
                 left.push(*entry);
                 continue;
             }
-            brokers.push(self.view.at(entry.slot).name.clone());
+            if route.mappings().is_some() {
+                brokers.push(self.view.at(entry.slot).name.clone());
+            }
             self.states[entry.slot.index()].topics.remove(number.0);
             self.touch(entry.slot);
         }
@@ -319,6 +326,6 @@ impl RouteTable {
             let kept: Vec<_> = kept.cloned().collect();
             if kept.is_empty() { None } else { Some(Arc::new(kept)) }
         });
-        self.view.topics.insert(name, TopicRoute::new(TopicHead { number, mappings }, &left));
+        self.view.topics.insert(TopicRoute::new(TopicHead { name, number, mappings }, &left));
     }
 }

@@ -11,10 +11,11 @@ use crate::ids::{BrokerName, ClusterName, Topic};
 use crate::model::{QueueMapping, Queues};
 
 use super::fragment::Group;
+use super::name_map::{NameMap, Named};
 
-/// Topics by name. Keyed hashing, since names come from peers.
-pub(super) type TopicMap = imbl::GenericHashMap<Topic, TopicRoute, RandomState, DefaultSharedPtr>;
-/// Slots of groups by name.
+/// Topics by name.
+pub(super) type TopicMap = NameMap<TopicRoute>;
+/// Slots of groups by name. Keyed hashing, since names come from peers.
 pub(super) type GroupMap =
     imbl::GenericHashMap<BrokerName, GroupSlot, RandomState, DefaultSharedPtr>;
 /// Names of groups by cluster.
@@ -48,6 +49,7 @@ pub struct GroupQueues {
 /// What all groups of a topic share.
 #[derive(Debug)]
 pub(super) struct TopicHead {
+    pub(super) name: Topic,
     pub(super) number: TopicNumber,
     /// Parts of a static topic by group name, ascending; rare, so behind a pointer.
     pub(super) mappings: Option<Arc<Vec<QueueMapping>>>,
@@ -60,6 +62,10 @@ pub struct TopicRoute(ThinArc<TopicHead, GroupQueues>);
 impl TopicRoute {
     pub(super) fn new(head: TopicHead, groups: &[GroupQueues]) -> TopicRoute {
         TopicRoute(ThinArc::from_header_and_slice(head, groups))
+    }
+
+    pub(super) fn topic(&self) -> &Topic {
+        &self.0.header.header.name
     }
 
     pub(super) fn number(&self) -> TopicNumber {
@@ -76,6 +82,12 @@ impl TopicRoute {
 
     pub(super) fn on(&self, slot: GroupSlot) -> Option<&GroupQueues> {
         self.groups().iter().find(|group| group.slot == slot)
+    }
+}
+
+impl Named for TopicRoute {
+    fn name(&self) -> &str {
+        self.topic()
     }
 }
 

@@ -32,6 +32,9 @@ pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<
             Member::Code => command.code = reader.int()?,
             Member::ExtFields => ext_fields(&mut reader, &mut command.ext)?,
             Member::Flag => command.flag = reader.int()?,
+            // What Java peers write, in one comparison each.
+            Member::Language if reader.literal(b"\"JAVA\",") => {}
+            Member::Other if reader.literal(b"\"JSON\",") => {}
             Member::Language => language(&mut reader)?,
             Member::Opaque => command.opaque = Some(Opaque(reader.int()?)),
             Member::Remark => command.remark = reader.any_as_text()?,

@@ -107,7 +107,7 @@ impl Writer {
             }
         }
         let delete_missing = self.parts.durable.settings().delete_topic_with_broker_registration;
-        let digest = digest_of(request, delete_missing, self.digest_seed);
+        let digest = request.digest(delete_missing, self.digest_seed);
         let known = self.table.recognise(&request.cluster, &request.broker, &request.addr, digest);
         let Some(member) = known else {
             return Before::Decode { digest };
@@ -248,25 +248,28 @@ fn timeout_ms(request: &RegisterRequest) -> u64 {
     given.unwrap_or(HEARTBEAT_TIMEOUT_MS)
 }
 
-/// Stands for everything that decides what a registration does: two with equal digests do the same
-/// to the same group. 128 bits with a seed of this process, so that nobody can make two of them
-/// meet.
-fn digest_of(request: &RegisterRequest, delete_missing: bool, seed: u64) -> u128 {
-    let mut hash = Xxh3::with_seed(seed);
-    let mut text = |text: Option<&str>| {
-        let length = text.map_or(u64::MAX, |text| text.len() as u64);
-        hash.update(&length.to_le_bytes());
-        hash.update(text.unwrap_or_default().as_bytes());
-    };
-    text(Some(&request.cluster));
-    text(Some(&request.broker));
-    text(Some(&request.addr));
-    text(request.ha_addr.as_deref());
-    text(request.zone.as_deref());
-    hash.update(&request.id.0.to_le_bytes());
-    hash.update(&request.version.to_le_bytes());
-    let acting = request.acting_master.map_or(2, u8::from);
-    hash.update(&[acting, u8::from(request.compressed), u8::from(delete_missing)]);
-    hash.update(&request.body);
-    hash.digest128()
+impl RegisterRequest {
+    /// Stands for everything that decides what a registration does: two with equal digests do the
+    /// same to the same group. 128 bits with a seed of this process, so that nobody can make two of
+    /// them meet.
+    #[must_use]
+    pub fn digest(&self, delete_missing: bool, seed: u64) -> u128 {
+        let mut hash = Xxh3::with_seed(seed);
+        let mut text = |text: Option<&str>| {
+            let length = text.map_or(u64::MAX, |text| text.len() as u64);
+            hash.update(&length.to_le_bytes());
+            hash.update(text.unwrap_or_default().as_bytes());
+        };
+        text(Some(&self.cluster));
+        text(Some(&self.broker));
+        text(Some(&self.addr));
+        text(self.ha_addr.as_deref());
+        text(self.zone.as_deref());
+        hash.update(&self.id.0.to_le_bytes());
+        hash.update(&self.version.to_le_bytes());
+        let acting = self.acting_master.map_or(2, u8::from);
+        hash.update(&[acting, u8::from(self.compressed), u8::from(delete_missing)]);
+        hash.update(&self.body);
+        hash.digest128()
+    }
 }

@@ -1,0 +1,436 @@
+//! A persistent map of things that carry their own names.
+//!
+//! A trie over the bits of a keyed hash. A leaf is one allocation: a byte of each thing's hash, to
+//! find the few worth a look, and the things, exactly as many as there are. So each thing takes
+//! little more than the pointer to it, however many there are. A change copies one leaf and the
+//! branches above it that somebody shares.
+//!
+//! Why not `imbl`'s hash map, as for groups: its leaves have room for 16 or 32 entries whether they
+//! are filled or not. Measured with pointers to topics, it takes 55 to 190 bytes for each, by how
+//! many there are, and this one 12 to 30; a change costs half, a lookup the same. What would
+//! change our mind: leaves of fitting size there.
+
+use std::fmt;
+use std::hash::BuildHasher;
+use std::slice;
+use std::sync::Arc;
+
+use ahash::RandomState;
+use smallvec::SmallVec;
+use triomphe::ThinArc;
+
+/// Bits of the hash that choose a branch's child.
+const LEVEL_BITS: u32 = 4;
+/// Children of a branch.
+const FAN: usize = 1 << LEVEL_BITS;
+/// Levels that a hash has bits for.
+const LEVELS: u32 = u64::BITS / LEVEL_BITS;
+/// Most things in a leaf; only at the last level, with equal hashes, there can be more.
+const LEAF_MAX: usize = 24;
+
+/// What knows its name. Cloning must be cheap.
+pub trait Named: Clone {
+    /// The name; it never changes.
+    fn name(&self) -> &str;
+}
+
+/// Things by name. Cloning it copies pointers only. Hashing is keyed, since names come from peers.
+#[derive(Clone)]
+pub struct NameMap<T, S = RandomState> {
+    root: Node<T>,
+    len: usize,
+    hasher: S,
+}
+
+#[derive(Clone)]
+enum Node<T> {
+    Empty,
+    Leaf(Leaf<T>),
+    Branch(Arc<[Node<T>; FAN]>),
+}
+
+/// Things with the tags of the first [`LEAF_MAX`] of them.
+#[derive(Clone)]
+struct Leaf<T>(ThinArc<[u8; LEAF_MAX], T>);
+
+type Things<T> = SmallVec<[T; LEAF_MAX + 1]>;
+
+impl<T: Named, S: BuildHasher> NameMap<T, S> {
+    /// How many things there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The thing called `name`.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&T> {
+        let hash = self.hasher.hash_one(name);
+        let (mut node, mut level) = (&self.root, 0);
+        loop {
+            match node {
+                Node::Empty => return None,
+                Node::Leaf(leaf) => return leaf.find(tag(hash), name).map(|at| &leaf.things()[at]),
+                Node::Branch(children) => node = &children[child(hash, level)],
+            }
+            level += 1;
+        }
+    }
+
+    /// Puts a thing in, in the place of the one that has its name.
+    pub fn insert(&mut self, thing: T) {
+        let hash = self.hasher.hash_one(thing.name());
+        let (mut node, mut level) = (&mut self.root, 0);
+        loop {
+            match node {
+                Node::Empty => {
+                    *node = Node::Leaf(Leaf::new([(tag(hash), thing)].into_iter()));
+                    self.len += 1;
+                    return;
+                }
+                Node::Leaf(leaf) => {
+                    if let Some(at) = leaf.find(tag(hash), thing.name()) {
+                        return leaf.replace(at, thing);
+                    }
+                    if leaf.things().len() < LEAF_MAX || level == LEVELS {
+                        self.len += 1;
+                        return leaf.push(tag(hash), thing);
+                    }
+                    *node = leaf.split(&self.hasher, level);
+                }
+                Node::Branch(children) => {
+                    node = &mut Arc::make_mut(children)[child(hash, level)];
+                    level += 1;
+                }
+            }
+        }
+    }
+
+    /// Takes out the thing called `name`, if it is there.
+    pub fn remove(&mut self, name: &str) {
+        if self.get(name).is_some() {
+            self.root.remove(self.hasher.hash_one(name), 0, name);
+            self.len -= 1;
+        }
+    }
+
+    /// All things, in the order of their hashes.
+    #[must_use]
+    pub fn iter(&self) -> Iter<'_, T> {
+        let root = slice::from_ref(&self.root).iter();
+        Iter { nodes: SmallVec::from_iter([root]), things: [].iter() }
+    }
+}
+
+impl<T, S: Default> Default for NameMap<T, S> {
+    fn default() -> NameMap<T, S> {
+        NameMap { root: Node::Empty, len: 0, hasher: S::default() }
+    }
+}
+
+impl<T: Named + fmt::Debug, S: BuildHasher> fmt::Debug for NameMap<T, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+/// The child that `hash` belongs to at `level`.
+fn child(hash: u64, level: u32) -> usize {
+    let bits = hash >> (level * LEVEL_BITS) & (FAN as u64 - 1);
+    usize::try_from(bits).expect("a few bits")
+}
+
+/// The byte that a leaf keeps of a hash: the one that branches use last.
+fn tag(hash: u64) -> u8 {
+    hash.to_be_bytes()[0]
+}
+
+impl<T: Named> Leaf<T> {
+    fn new(tagged: impl ExactSizeIterator<Item = (u8, T)>) -> Leaf<T> {
+        let mut tags = [0; LEAF_MAX];
+        let mut at = 0;
+        let things: Things<T> = tagged
+            .map(|(tag, thing)| {
+                if let Some(place) = tags.get_mut(at) {
+                    *place = tag;
+                }
+                at += 1;
+                thing
+            })
+            .collect();
+        Leaf(ThinArc::from_header_and_iter(tags, things.into_iter()))
+    }
+
+    fn things(&self) -> &[T] {
+        &self.0.slice
+    }
+
+    /// Where the thing called `name` is. Compares eight tags at a time; where a borrow makes one
+    /// look equal that is not, the name decides.
+    #[inline]
+    fn find(&self, tag: u8, name: &str) -> Option<usize> {
+        const LOW: u64 = 0x0101_0101_0101_0101;
+        const HIGH: u64 = LOW << 7;
+        let things = self.things();
+        let (words, _) = self.0.header.header.as_chunks::<8>();
+        for (word, tags) in words.iter().enumerate() {
+            let differs = u64::from_le_bytes(*tags) ^ (LOW * u64::from(tag));
+            let mut equal = differs.wrapping_sub(LOW) & !differs & HIGH;
+            while equal != 0 {
+                let at = word * 8 + equal.trailing_zeros() as usize / 8;
+                match things.get(at) {
+                    None => return None,
+                    Some(thing) if thing.name() == name => return Some(at),
+                    Some(_) => equal &= equal - 1,
+                }
+            }
+        }
+        let rest = things.get(LEAF_MAX..)?;
+        rest.iter().position(|thing| thing.name() == name).map(|at| LEAF_MAX + at)
+    }
+
+    /// Replaces a thing by one of the same name, in place if nobody shares the leaf.
+    fn replace(&mut self, at: usize, new: T) {
+        let shared = self.0.with_arc_mut(|leaf| match triomphe::Arc::get_mut(leaf) {
+            Some(own) => {
+                own.slice_mut()[at] = new;
+                None
+            }
+            None => Some(new),
+        });
+        if let Some(new) = shared {
+            let mut things: Things<T> = self.things().into();
+            things[at] = new;
+            *self = Leaf(ThinArc::from_header_and_iter(self.0.header.header, things.into_iter()));
+        }
+    }
+
+    fn push(&mut self, tag: u8, new: T) {
+        let mut tags = self.0.header.header;
+        if let Some(place) = tags.get_mut(self.things().len()) {
+            *place = tag;
+        }
+        let mut things: Things<T> = self.things().into();
+        things.push(new);
+        *self = Leaf(ThinArc::from_header_and_iter(tags, things.into_iter()));
+    }
+
+    /// A branch with the things of a leaf at `level`.
+    fn split(&self, hasher: &impl BuildHasher, level: u32) -> Node<T> {
+        let mut parts: [SmallVec<[(u8, T); 4]>; FAN] = Default::default();
+        for thing in self.things() {
+            let hash = hasher.hash_one(thing.name());
+            parts[child(hash, level)].push((tag(hash), thing.clone()));
+        }
+        let node = |part: SmallVec<[(u8, T); 4]>| match part.is_empty() {
+            true => Node::Empty,
+            false => Node::Leaf(Leaf::new(part.into_iter())),
+        };
+        Node::Branch(Arc::new(parts.map(node)))
+    }
+
+    /// A leaf of more than [`LEAF_MAX`] things is at the last level: all have the same hash, so
+    /// those without a tag have the tag of the others.
+    fn tagged(&self) -> impl Iterator<Item = (u8, T)> {
+        let tags = &self.0.header.header;
+        let tags = tags.iter().chain(std::iter::repeat(&tags[0]));
+        tags.copied().zip(self.things().iter().cloned())
+    }
+}
+
+impl<T: Named> Node<T> {
+    /// Takes out a thing that is there.
+    fn remove(&mut self, hash: u64, level: u32, name: &str) {
+        match self {
+            Node::Empty => {}
+            Node::Leaf(leaf) => {
+                let others = leaf.tagged().filter(|(_, thing)| thing.name() != name);
+                let others: Vec<(u8, T)> = others.collect();
+                *self = match others.is_empty() {
+                    true => Node::Empty,
+                    false => Node::Leaf(Leaf::new(others.into_iter())),
+                };
+            }
+            Node::Branch(children) => {
+                let children = Arc::make_mut(children);
+                let child = &mut children[child(hash, level)];
+                child.remove(hash, level + 1, name);
+                if matches!(child, Node::Empty)
+                    && let Some(joined) = joined(children)
+                {
+                    *self = joined;
+                }
+            }
+        }
+    }
+}
+
+/// One node in the place of a branch whose leaves hold little together.
+fn joined<T: Named>(children: &[Node<T>; FAN]) -> Option<Node<T>> {
+    let mut all: Vec<(u8, T)> = Vec::new();
+    for node in children {
+        match node {
+            Node::Empty => {}
+            Node::Leaf(leaf) if all.len() + leaf.things().len() <= LEAF_MAX / 2 => {
+                all.extend(leaf.tagged());
+            }
+            _ => return None,
+        }
+    }
+    Some(if all.is_empty() { Node::Empty } else { Node::Leaf(Leaf::new(all.into_iter())) })
+}
+
+/// See [`NameMap::iter`].
+pub struct Iter<'a, T> {
+    /// Nodes to be visited, a level each.
+    nodes: SmallVec<[slice::Iter<'a, Node<T>>; 8]>,
+    things: slice::Iter<'a, T>,
+}
+
+impl<'a, T: Named> Iterator for Iter<'a, T> {
+    type Item = &'a T;
+
+    fn next(&mut self) -> Option<&'a T> {
+        loop {
+            if let Some(thing) = self.things.next() {
+                return Some(thing);
+            }
+            match self.nodes.last_mut()?.next() {
+                None => drop(self.nodes.pop()),
+                Some(Node::Empty) => {}
+                Some(Node::Leaf(leaf)) => self.things = leaf.things().iter(),
+                Some(Node::Branch(children)) => self.nodes.push(children.iter()),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::hash::{BuildHasherDefault, DefaultHasher, Hasher};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A name and which of several things of that name it is.
+    #[derive(Clone, PartialEq, Debug)]
+    struct Thing(Arc<str>, u32);
+
+    impl Named for Thing {
+        fn name(&self) -> &str {
+            &self.0
+        }
+    }
+
+    fn thing(number: u32, which: u32) -> Thing {
+        Thing(number.to_string().into(), which)
+    }
+
+    /// Few different hashes, which differ in few bits.
+    #[derive(Default)]
+    struct Poor(DefaultHasher);
+
+    impl Hasher for Poor {
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.write(bytes);
+        }
+
+        fn finish(&self) -> u64 {
+            self.0.finish() & 0x0100_0000_0000_0001
+        }
+    }
+
+    type Map = NameMap<Thing, BuildHasherDefault<DefaultHasher>>;
+    type PoorMap = NameMap<Thing, BuildHasherDefault<Poor>>;
+
+    #[track_caller]
+    fn same<S: BuildHasher>(map: &NameMap<Thing, S>, expected: &BTreeMap<String, Thing>) {
+        assert_eq!(map.len(), expected.len());
+        for (name, thing) in expected {
+            assert_eq!(map.get(name), Some(thing));
+        }
+        let mut all: Vec<&Thing> = map.iter().collect();
+        all.sort_by_key(|thing| &thing.0);
+        assert_eq!(all, expected.values().collect::<Vec<_>>());
+    }
+
+    /// Applies changes (number, what: 0 removes) and looks at the result and at a clone taken half
+    /// way.
+    fn follow<S: BuildHasher + Default + Clone>(changes: &[(u32, u32)]) {
+        let (mut map, mut expected) = (NameMap::<Thing, S>::default(), BTreeMap::new());
+        let (first, second) = changes.split_at(changes.len() / 2);
+        let mut apply = |part: &[(u32, u32)], map: &mut NameMap<Thing, S>| {
+            for (number, which) in part {
+                if *which == 0 {
+                    map.remove(&number.to_string());
+                    expected.remove(&number.to_string());
+                } else {
+                    map.insert(thing(*number, *which));
+                    expected.insert(number.to_string(), thing(*number, *which));
+                }
+                assert_eq!(map.len(), expected.len());
+            }
+            expected.clone()
+        };
+        let half = apply(first, &mut map);
+        let clone = map.clone();
+        let end = apply(second, &mut map);
+        same(&clone, &half);
+        same(&map, &end);
+    }
+
+    proptest! {
+        #[test]
+        fn it_is_a_map_and_its_clones_do_not_change(
+            changes in prop::collection::vec((0..400u32, 0..3u32), 0..2_000),
+        ) {
+            follow::<BuildHasherDefault<DefaultHasher>>(&changes);
+        }
+
+        #[test]
+        fn equal_hashes_cost_time_and_nothing_else(
+            changes in prop::collection::vec((0..150u32, 0..3u32), 0..600),
+        ) {
+            follow::<BuildHasherDefault<Poor>>(&changes);
+        }
+    }
+
+    #[test]
+    fn an_empty_map_has_nothing() {
+        let mut map = Map::default();
+        map.remove("a");
+        assert_eq!((map.len(), map.get("a"), map.iter().next()), (0, None, None));
+    }
+
+    #[test]
+    fn a_leaf_beyond_its_tags_is_searched_to_its_end() {
+        let mut map = PoorMap::default();
+        (0..400).for_each(|number| map.insert(thing(number, 1)));
+        (0..400)
+            .for_each(|number| assert_eq!(map.get(&number.to_string()), Some(&thing(number, 1))));
+        assert_eq!(map.get("400"), None);
+    }
+
+    #[test]
+    fn what_is_emptied_takes_no_room() {
+        let mut map = Map::default();
+        (0..5_000).for_each(|number| map.insert(thing(number, 1)));
+        assert!(matches!(map.root, Node::Branch(_)));
+        (0..5_000).for_each(|number| map.remove(&number.to_string()));
+        assert!(matches!(map.root, Node::Empty));
+    }
+
+    #[test]
+    fn a_change_of_what_nobody_shares_is_made_in_place() {
+        let mut map = Map::default();
+        map.insert(thing(1, 1));
+        let place = std::ptr::from_ref(map.get("1").expect("just put in"));
+        map.insert(thing(1, 2));
+        assert_eq!(std::ptr::from_ref(map.get("1").expect("still there")), place);
+        let clone = map.clone();
+        map.insert(thing(1, 3));
+        assert_eq!((clone.get("1"), map.get("1")), (Some(&thing(1, 2)), Some(&thing(1, 3))));
+    }
+}
