@@ -171,8 +171,8 @@ fn registrations(c: &mut Criterion<CpuTime>) {
         let (body, inflated) = compressed(counter, queues);
         (request(body, true), inflated)
     };
-    let layouts: [(&str, &dyn Fn(i64, i32) -> (RegisterRequest, usize)); 2] =
-        [("JSON", &plain), ("compressed", &packed)];
+    type Make<'a> = &'a dyn Fn(i64, i32) -> (RegisterRequest, usize);
+    let layouts: [(&str, Make<'_>); 2] = [("JSON", &plain), ("compressed", &packed)];
     let mut ratios = Vec::new();
     for (name, make) in layouts {
         let ((first, inflated), (second, _), (third, _)) = (make(1, 8), make(2, 8), make(3, 4));
