@@ -3,38 +3,50 @@
 //!
 //! Target: <= 40 bytes a pair. It is counted, not sampled: the allocator of this binary counts the
 //! bytes asked for. "resident" is what the kernel says the process grew by, allocator's overhead
-//! and names included.
+//! and names included; each table has a process of its own.
 //!
 //! Run with `cargo bench --bench memory`.
 
 mod fleet;
 
+use std::process::Command;
+
 use guidepost::route::RouteTable;
 
-/// Pairs in each table.
-const PAIRS: usize = 1_600_000;
+/// Topics and brokers of each table; every topic is on every broker.
+const TABLES: [(usize, usize); 6] =
+    [(100_000, 1), (1_000_000, 1), (100_000, 4), (400_000, 4), (1_000_000, 4), (100_000, 16)];
 /// Bytes that an `Arc<str>` takes besides its text: two counts.
 const NAME_COUNTS: usize = 16;
 
 fn main() {
-    println!("pairs of topic and broker: {PAIRS} each");
-    println!("brokers/topic   topics   bytes/pair   of topics' names   resident/pair");
-    for width in [1, 4, 16] {
-        let topics = PAIRS / width;
-        let before = resident();
-        let mut table = RouteTable::new();
-        let counted = allocation_counter::measure(|| table = built(topics, width));
-        let grown = resident().saturating_sub(before);
-        let names = topics * (NAME_COUNTS + fleet::topic_name(0).len());
-        let bytes = usize::try_from(counted.bytes_current).expect("the table is not empty");
-        println!(
-            "{width:>13} {topics:>8} {:>12} {:>18} {:>15}",
-            a_pair(bytes - names),
-            a_pair(names),
-            a_pair(grown)
-        );
-        assert_eq!(table.freeze().topic_count(), topics);
+    let mut arguments = std::env::args().skip_while(|argument| argument != "--table").skip(1);
+    if let (Some(topics), Some(brokers)) = (arguments.next(), arguments.next()) {
+        let number = |text: String| text.parse().expect("--table is followed by two numbers");
+        return measure(number(topics), number(brokers));
     }
+    println!("  topics   brokers   bytes/pair   of topics' names   resident/pair");
+    for (topics, brokers) in TABLES {
+        let own = std::env::current_exe().expect("this binary has a path");
+        let table = [topics.to_string(), brokers.to_string()];
+        let ended = Command::new(own).arg("--table").args(table).status().expect("starts");
+        assert!(ended.success(), "{topics} topics on {brokers} brokers");
+    }
+}
+
+fn measure(topics: usize, brokers: usize) {
+    let before = resident();
+    let mut table = RouteTable::new();
+    let counted = allocation_counter::measure(|| table = built(topics, brokers));
+    let grown = resident().saturating_sub(before);
+    let names = topics * (NAME_COUNTS + fleet::topic_name(0).len());
+    let bytes = usize::try_from(counted.bytes_current).expect("the table is not empty");
+    let [bytes, names, grown] = [bytes - names, names, grown].map(|all| {
+        let tenths = all * 10 / (topics * brokers);
+        format!("{}.{}", tenths / 10, tenths % 10)
+    });
+    println!("{topics:>8} {brokers:>9} {bytes:>12} {names:>18} {grown:>15}");
+    assert_eq!(table.freeze().topic_count(), topics);
 }
 
 /// A table filled as brokers do it: each one's registration has names of its own.
@@ -45,11 +57,6 @@ fn built(topics: usize, brokers: usize) -> RouteTable {
         table.register(registration).expect("a new broker registers");
     }
     table
-}
-
-fn a_pair(bytes: usize) -> String {
-    let tenths = bytes * 10 / PAIRS;
-    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// Resident bytes of this process, 0 where the kernel does not say.

@@ -37,6 +37,9 @@ const STEP_ENTRIES: usize = 1024;
 /// Turns in which the ratio is measured.
 const TURNS: usize = 41;
 
+/// Makes a request and tells its inflated bytes, from a counter and queues for all topics.
+type Make<'a> = &'a dyn Fn(i64, i32) -> (RegisterRequest, usize);
+
 /// The writer's way of a registration, without its lanes and clocks.
 struct Stage {
     table: RouteTable,
@@ -171,7 +174,6 @@ fn registrations(c: &mut Criterion<CpuTime>) {
         let (body, inflated) = compressed(counter, queues);
         (request(body, true), inflated)
     };
-    type Make<'a> = &'a dyn Fn(i64, i32) -> (RegisterRequest, usize);
     let layouts: [(&str, Make<'_>); 2] = [("JSON", &plain), ("compressed", &packed)];
     let mut ratios = Vec::new();
     for (name, make) in layouts {
