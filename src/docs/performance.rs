@@ -27,7 +27,8 @@
 //! # In memory
 //!
 //! `cargo bench --bench NAME -- --warm-up-time 0.5 --measurement-time 2`, the thread's CPU time,
-//! medians with criterion's range, on the same machine with other work on it (load about 3).
+//! medians with criterion's range, on the same machine with other work on it (load about 3). A pair
+//! is a topic on a broker.
 //!
 //! | Work (`NAME`) | Target | Measured | Met |
 //! |---|---|---|---|
@@ -38,11 +39,11 @@
 //! | `publish` 1 topic of 100 k x 4 brokers | 50 us | 7.6 us (7.5-7.8) | yes |
 //! | `publish` 1 topic of 1 M x 4 brokers | 2 x that | 15.2 us (14.5-16.0) | yes |
 //! | `register` 20 k topics, new version | 200 MB/s | 430 MB/s | yes |
-//! | `register` 20 k topics, all queues changed | 200 MB/s | 302 MB/s, 155 in a busier run | when quiet |
+//! | `register` 20 k topics, all queues new | 200 MB/s | 302 MB/s, 155 when busy | when quiet |
 //! | `register` unchanged : new version | 1/20 | 1/22, 1/20 in a busier run | just |
 //! | `lookup` hit at 10 k / 100 k / 1 M topics | 250 ns at 100 k | 50 / 194 / 410 ns | yes |
-//! | `memory` per (topic, broker), 4 brokers | 40 B | 42.6 / 40.7 / 39.5 B at 100 k / 400 k / 1 M | nearly |
-//! | `memory` per (topic, broker), 1 broker | 40 B | 114 / 102 B at 100 k / 1 M | no |
+//! | `memory` a pair, 4 brokers, 100 k / 400 k / 1 M | 40 B | 42.6 / 40.7 / 39.5 B | nearly |
+//! | `memory` a pair, 1 broker, 100 k / 1 M | 40 B | 114 / 102 B | no |
 //!
 //! # Where the time of a query goes, and what was missed
 //!
