@@ -10,6 +10,11 @@
 //! topics, and publishing costs what changed. `imbl` is MPL-2.0 (used unmodified, as a library). A
 //! map with cheaper look-ups and the same sharing would change this.
 //!
+//! **2026-11-29, topics are in a trie of our own** (`route/name_map.rs`), groups and clusters in
+//! `imbl` maps. For a million topics `imbl`'s map took 55 to 190 bytes a topic, depending on their
+//! number; the trie takes 12 to 30, and a changed topic costs less. Look-ups alone are slower (50
+//! against 29 ns at 10 k topics), whole queries are not.
+//!
 //! **2026-11-29, answers are composed, not cached.** See [`crate::route::answer`]. A cache of whole
 //! answers would have to be rebuilt for every topic when one broker's address changes.
 //!
