@@ -2,6 +2,9 @@
 
 use crate::ids::{BrokerAddr, BrokerId, BrokerName, Topic};
 
+/// Namespace of the KV table that holds the queues of ordered topics (Java: `NamesrvUtil`).
+pub const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
+
 /// How a broker numbers its topic table. Two versions are equal only if all three numbers are
 /// (Java: `DataVersion`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

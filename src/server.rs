@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, unbounded};
 use crossbeam::utils::CachePadded;
-use glommio::{LocalExecutorBuilder, Placement};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 use tracing::{error, info, warn};
@@ -46,9 +45,6 @@ const DRAIN_MS: u64 = 5_000;
 /// `NamesrvController`).
 const FIRST_PRINT: Duration = Duration::from_secs(60);
 const PRINT_PERIOD: Duration = Duration::from_secs(600);
-/// The writer's executor has no files of its own to read or write.
-const EXECUTOR_IO_BYTES: usize = 64 << 10;
-const EXECUTOR_RING_DEPTH: usize = 32;
 
 /// Runs until told to stop.
 ///
@@ -400,19 +396,7 @@ impl Shared<'_> {
 fn run_writer(writer: Writer, core: usize, end: EndNote) -> io::Result<WriterThread> {
     thread::Builder::new().name("writer".into()).spawn(move || {
         let _end = end;
-        let executor = |placement| {
-            LocalExecutorBuilder::new(placement)
-                .name("writer")
-                .io_memory(EXECUTOR_IO_BYTES)
-                .ring_depth(EXECUTOR_RING_DEPTH)
-                .make()
-        };
-        let executor = executor(Placement::Fixed(core)).or_else(|refusal| {
-            warn!(%refusal, core, "the writer cannot be pinned and runs on any core");
-            executor(Placement::Unbound)
-        });
-        let executor = executor.map_err(|refusal| io::Error::other(refusal.to_string()))?;
-        executor.run(writer.run());
+        topology::executor_on("writer", core)?.run(writer.run());
         Ok(())
     })
 }

@@ -71,11 +71,6 @@ impl Desk {
         open.finish(out);
     }
 
-    /// Takes note that an answer cannot be delivered: its connection is gone.
-    pub fn answer_lost(&mut self) {
-        self.lane.answered();
-    }
-
     /// Tells the writer, now or at a later [`Desk::flush_closed`], that a connection that sent it
     /// anything is gone.
     pub fn closed(&mut self, conn: ConnKey) {

@@ -1,6 +1,6 @@
 //! Route queries (code 105; Java: `ClientRequestProcessor`, `ZoneRouteRPCHook`).
 
-use crate::model::Dialect;
+use crate::model::{Dialect, ORDER_NAMESPACE};
 use crate::route::RouteQuery;
 use crate::wire::Command;
 use crate::wire::code::response;
@@ -10,8 +10,6 @@ use super::reply::Reply;
 
 /// First version ordinal (4.9.4) that reads the standard dialect.
 const STANDARD_JSON_VERSION: i32 = 401;
-/// Namespace of the KV table that holds queues of ordered topics (Java: `NamesrvUtil`).
-pub(super) const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
 
 /// 105: the topic's route, or why there is none.
 pub(super) fn query(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {

@@ -34,7 +34,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use crossbeam::utils::CachePadded;
-use glommio::{LocalExecutorBuilder, Placement};
 
 use self::driver::Driver;
 use self::mail::Mail;
@@ -45,12 +44,6 @@ use crate::config::network::Network;
 use crate::ids::ShardId;
 use crate::metrics::ShardCounters;
 use crate::tls::Tls;
-
-/// Locked memory of one executor's own buffers, for files: a shard has none. The least that glommio
-/// takes.
-const EXECUTOR_IO_BYTES: usize = 64 << 10;
-/// Entries of the executor's own rings: a shard uses one at a time, for its sleep.
-const EXECUTOR_RING_DEPTH: usize = 32;
 
 /// How a shard is set up.
 pub struct ShardOptions {
@@ -140,24 +133,9 @@ where
     S: Service + Send + 'static,
 {
     let name = format!("shard-{}", shard.options.shard.0);
-    thread::Builder::new().name(name.clone()).spawn(move || {
-        let executor = |placement| {
-            LocalExecutorBuilder::new(placement)
-                .name(&name)
-                .io_memory(EXECUTOR_IO_BYTES)
-                .ring_depth(EXECUTOR_RING_DEPTH)
-                .make()
-        };
-        let pinned = executor(Placement::Fixed(core)).or_else(|refusal| {
-            // Fails where /sys does not describe the cores, as in some sandboxes.
-            tracing::warn!(%refusal, core, "{name} cannot be pinned and runs on any core");
-            executor(Placement::Unbound)
-        });
-        match pinned {
-            Ok(executor) => executor.run(shard.run()),
-            Err(refusal) => Err(io::Error::other(format!("{name} has no executor: {refusal}"))),
-        }
-    })
+    thread::Builder::new()
+        .name(name.clone())
+        .spawn(move || topology::executor_on(&name, core)?.run(shard.run()))
 }
 
 #[cfg(test)]

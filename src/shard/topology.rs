@@ -1,7 +1,16 @@
 //! Which core does what.
 
 use std::fs;
+use std::io;
 use std::thread;
+
+use glommio::{LocalExecutor, LocalExecutorBuilder, Placement};
+
+/// Locked memory of one executor's own buffers, for files: neither a shard nor the writer has any.
+/// The least that glommio takes.
+const EXECUTOR_IO_BYTES: usize = 64 << 10;
+/// Entries of an executor's own rings: one is used at a time, for its sleep.
+const EXECUTOR_RING_DEPTH: usize = 32;
 
 /// The cores of the shards and of the writer.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +26,26 @@ pub struct CorePlan {
 #[must_use]
 pub fn plan(shards: Option<usize>) -> CorePlan {
     plan_on(&usable_cores(), shards)
+}
+
+/// An executor for the calling thread, pinned to `core` where that can be done.
+///
+/// # Errors
+/// When the system allows no further executor.
+pub fn executor_on(name: &str, core: usize) -> io::Result<LocalExecutor> {
+    let executor = |placement| {
+        LocalExecutorBuilder::new(placement)
+            .name(name)
+            .io_memory(EXECUTOR_IO_BYTES)
+            .ring_depth(EXECUTOR_RING_DEPTH)
+            .make()
+    };
+    let pinned = executor(Placement::Fixed(core)).or_else(|refusal| {
+        // Fails where /sys does not describe the cores, as in some sandboxes.
+        tracing::warn!(%refusal, core, "{name} cannot be pinned and runs on any core");
+        executor(Placement::Unbound)
+    });
+    pinned.map_err(|refusal| io::Error::other(format!("{name} has no executor: {refusal}")))
 }
 
 fn plan_on(cores: &[usize], shards: Option<usize>) -> CorePlan {

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::clock::Tick;
 use crate::ids::{BrokerName, MemberKey};
 use crate::limits::HEARTBEAT_TIMEOUT_MS;
-use crate::model::QueueMapping;
+use crate::model::{ORDER_NAMESPACE, QueueMapping};
 use crate::route::{Master, Refused, Registered, Registration};
 use crate::wire::BodyError;
 use crate::wire::body::register::{Layout, RegisterBody, RegisterDecoder, Step};
@@ -23,8 +23,6 @@ use super::{Asker, Reply, Writer};
 const ENTRIES_A_PIECE: usize = 1024;
 /// Requests of the slow queue that are finished in one turn.
 const SLOW_REQUESTS_A_TURN: usize = 64;
-/// Namespace whose table goes back to brokers with each registration.
-const ORDER_NAMESPACE: &str = "ORDER_TOPIC_CONFIG";
 
 impl Writer {
     /// Registers from a body small enough to decode at once.
