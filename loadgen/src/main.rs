@@ -21,6 +21,7 @@ use loadgen::process::Process;
 use loadgen::report::{self, Document, SCHEMA};
 use loadgen::run::{Load, Target, run};
 use loadgen::stop::Stop;
+use loadgen::versus::{VersusArgs, versus as side_by_side};
 
 /// The numbers are there, and must not be used.
 const EXIT_INVALID: u8 = 3;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Fill(args) => fill_and_hold(&args),
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
+        Command::Versus(args) => versus(&args),
         Command::Floor(args) => floor(&args),
         Command::FloorServer(args) => floor_server(&args),
     };
@@ -189,6 +191,11 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
     let document = Document { comparison: Some(&comparison), ..Document::empty(&host) };
     prepared.finish(args.load.json.as_deref(), document)?;
     Ok(Validity::of(invalid))
+}
+
+fn versus(args: &VersusArgs) -> Result<Validity, Failure> {
+    let valid = side_by_side(args, &Stop::on_signals()?)?;
+    Ok(Validity::of(!valid))
 }
 
 fn own_program() -> Result<std::path::PathBuf, Failure> {
