@@ -20,8 +20,9 @@ use loadgen::limits;
 use loadgen::process::Process;
 use loadgen::report::{self, Document, SCHEMA};
 use loadgen::run::{Load, Target, run};
+use loadgen::scale::scale;
 use loadgen::stop::Stop;
-use loadgen::versus::{VersusArgs, versus as side_by_side};
+use loadgen::versus::versus;
 
 /// The numbers are there, and must not be used.
 const EXIT_INVALID: u8 = 3;
@@ -31,7 +32,12 @@ fn main() -> ExitCode {
         Command::Fill(args) => fill_and_hold(&args),
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
-        Command::Versus(args) => versus(&args),
+        Command::Versus(args) => {
+            Stop::on_signals().and_then(|stop| versus(&args, &stop)).map(Validity::of_valid)
+        }
+        Command::Scale(args) => {
+            Stop::on_signals().and_then(|stop| scale(&args, &stop)).map(Validity::of_valid)
+        }
         Command::Floor(args) => floor(&args),
         Command::FloorServer(args) => floor_server(&args),
     };
@@ -53,6 +59,10 @@ enum Validity {
 impl Validity {
     fn of(invalid: bool) -> Self {
         if invalid { Validity::Invalid } else { Validity::Valid }
+    }
+
+    fn of_valid(valid: bool) -> Self {
+        Self::of(!valid)
     }
 }
 
@@ -191,11 +201,6 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
     let document = Document { comparison: Some(&comparison), ..Document::empty(&host) };
     prepared.finish(args.load.json.as_deref(), document)?;
     Ok(Validity::of(invalid))
-}
-
-fn versus(args: &VersusArgs) -> Result<Validity, Failure> {
-    let valid = side_by_side(args, &Stop::on_signals()?)?;
-    Ok(Validity::of(!valid))
 }
 
 fn own_program() -> Result<std::path::PathBuf, Failure> {
