@@ -9,6 +9,7 @@ use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
 use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
 use crate::pace::Arrivals;
 use crate::run::Load;
+use crate::shape::Shape;
 
 /// The examples of `--help`; a test parses each of them.
 pub const EXAMPLES: &str = "\
@@ -225,6 +226,10 @@ pub struct LoadArgs {
     /// How the queries of an open loop are spread
     #[arg(long, value_enum, default_value = "poisson")]
     pub arrivals: Arrivals,
+    /// How the rate of an open loop changes over the measured time: hold, linear:FROM, stairs:N,
+    /// spike:FACTOR:AT:LENGTH, sine:LOW:PERIOD or trace:FILE
+    #[arg(long, default_value = "hold", value_name = "SHAPE")]
+    pub ramp: Shape,
     /// Generator threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: u32,
@@ -332,6 +337,7 @@ impl LoadArgs {
             seed: self.seed,
             rate: self.rate,
             arrivals: self.arrivals,
+            shape: self.ramp.clone(),
             threads: self.threads,
             timeout_ms: self.timeout_ms,
             lateness_bound_us: self.lateness_bound_us,

@@ -17,6 +17,7 @@ use crate::limits;
 use crate::measure::{Counts, Errors, Measured, Percentiles, Window, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
 use crate::process::{Process, Sample, Usage, machine_busy_ns};
+use crate::shape::{Plan, Shape};
 use crate::stop::Stop;
 use crate::wire::RouteQuery;
 
@@ -47,6 +48,8 @@ pub struct Load {
     pub rate: Option<f64>,
     /// How they are spread.
     pub arrivals: Arrivals,
+    /// How the rate changes over the measured window.
+    pub shape: Shape,
     /// Generator threads.
     pub threads: u32,
     /// How long an answer may take.
@@ -157,7 +160,7 @@ fn per_query_us(usage: &Usage, answers: u64) -> Option<f64> {
 pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<RunResult, Failure> {
     limits::check_connections(u64::from(load.connections))?;
     let mut shares = connect(load, target.address)?;
-    let window = window_of(load);
+    let (window, open) = (window_of(load), open_loop(load));
     let answered: Vec<AtomicU64> = shares.iter().map(|_| AtomicU64::new(0)).collect();
     let origin = Instant::now() + Duration::from_millis(5);
     let (measured, looks) = std::thread::scope(|scope| {
@@ -171,7 +174,7 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<RunResult, Failu
                 origin,
                 window,
                 timeout: Duration::from_millis(load.timeout_ms),
-                schedule: schedule_of(load, &numbers),
+                schedule: open.clone().map(|o| Schedule::new(o, numbers.iter().copied())),
                 checker: Checker::new(target.expect.clone()),
                 answered,
                 stop,
@@ -211,11 +214,10 @@ fn window_of(load: &Load) -> Window {
     Window { begin_ns, end_ns: begin_ns + nanos(Duration::from_secs_f64(load.seconds)) }
 }
 
-fn schedule_of(load: &Load, numbers: &[u32]) -> Option<Schedule> {
-    let rate = load.rate?;
+fn open_loop(load: &Load) -> Option<OpenLoop> {
+    let plan = Arc::new(Plan::new(&load.shape, load.rate?, window_of(load)));
     let (arrivals, seed, connections) = (load.arrivals, load.seed, load.connections);
-    let open = OpenLoop { rate, arrivals, seed, connections };
-    Some(Schedule::new(open, numbers.iter().copied()))
+    Some(OpenLoop { plan, arrivals, seed, connections })
 }
 
 /// The numbers and the sockets of the connections of one generator thread.

@@ -14,6 +14,7 @@ use loadgen::fleet::Fleet;
 use loadgen::pace::Arrivals;
 use loadgen::process::Process;
 use loadgen::run::{Load, RunResult, Target, run};
+use loadgen::shape::Shape;
 use loadgen::stop::Stop;
 use stub::{ROUTE, Seen, Stub};
 
@@ -41,6 +42,7 @@ fn load() -> Load {
         seed: 11,
         rate: None,
         arrivals: Arrivals::Constant,
+        shape: Shape::Hold,
         threads: 1,
         timeout_ms: 3000,
         lateness_bound_us: 1_000_000,
