@@ -9,6 +9,7 @@ use crate::chance::Chance;
 use crate::check::{Checker, Wrong};
 use crate::fleet::{Asked, TOPICS_MAX};
 use crate::measure::{Measured, Window};
+use crate::tape::Timing;
 use crate::wire::{OPAQUE_END, OPAQUE_FIRST, RouteQuery, first_frame};
 
 /// What a connection asks about.
@@ -215,39 +216,35 @@ pub struct Recorder<'a> {
 
 impl Recorder<'_> {
     fn answer(&mut self, pending: &Pending, verdict: Result<(), Wrong>, frame_bytes: usize) {
+        let counted = self.window.holds(pending.intended_ns);
         match verdict {
-            Err(Wrong::Code(what)) => self.measured.errors.note("wrong code", || what),
-            Err(Wrong::Content(what)) => self.measured.errors.note("wrong content", || what),
-            Ok(()) if pending.given_up || !self.window.holds(pending.intended_ns) => {}
+            Err(Wrong::Code(what)) => self.measured.note(counted, "wrong code", || what),
+            Err(Wrong::Content(what)) => self.measured.note(counted, "wrong content", || what),
+            Ok(()) if pending.given_up => {}
             Ok(()) => {
-                self.times(pending);
+                self.times(pending, counted);
                 let counts = &mut self.measured.counts;
-                match pending.asked {
-                    Asked::Topic(_) => {
-                        counts.hits += 1;
-                        counts.hit_bytes += frame_bytes as u64;
-                    }
-                    Asked::Absent(_) => {
-                        counts.misses += 1;
-                        counts.miss_bytes += frame_bytes as u64;
-                    }
-                }
+                let (kind, bytes) = match pending.asked {
+                    Asked::Topic(_) => ("hit", &mut counts.hit_bytes),
+                    Asked::Absent(_) => ("miss", &mut counts.miss_bytes),
+                };
+                *bytes += if counted { frame_bytes as u64 } else { 0 };
+                self.measured.tape.slice(counted).answers.add(kind, 1);
             }
         }
     }
 
     fn timed_out(&mut self, pending: &Pending) {
         let waited_ms = self.now_ns.saturating_sub(pending.sent_ns) / 1_000_000;
-        self.measured.errors.note("time-out", || format!("no answer for {waited_ms} ms"));
-        if self.window.holds(pending.intended_ns) {
-            self.times(pending);
-        }
+        let counted = self.window.holds(pending.intended_ns);
+        self.measured.note(counted, "time-out", || format!("no answer for {waited_ms} ms"));
+        self.times(pending, counted);
     }
 
-    fn times(&mut self, pending: &Pending) {
-        let (now, measured) = (self.now_ns, &mut *self.measured);
-        measured.response.saturating_record(now.saturating_sub(pending.intended_ns));
-        measured.service.saturating_record(now.saturating_sub(pending.sent_ns));
+    fn times(&mut self, pending: &Pending, counted: bool) {
+        let (now, slice) = (self.now_ns, self.measured.tape.slice(counted));
+        slice.record(Timing::Response, now.saturating_sub(pending.intended_ns));
+        slice.record(Timing::Service, now.saturating_sub(pending.sent_ns));
     }
 }
 
@@ -255,6 +252,7 @@ impl Recorder<'_> {
 mod tests {
     use super::*;
     use crate::check::{Expect, FloorBytes};
+    use crate::tape::Collector;
     use crate::wire::append_frame;
 
     const MIX: Mix = Mix { topics: 100, misses: 0.25, seed: 42 };
@@ -277,10 +275,21 @@ mod tests {
     }
 
     impl Desk {
+        /// How many times were recorded of queries that count, and the longest of them.
+        fn times(&mut self, timing: Timing) -> (u64, u64) {
+            let times = self.measured.tape.slice(true).times(timing);
+            times.map_or((0, 0), |times| (times.len(), times.max()))
+        }
+
         fn new() -> Self {
             let miss_bytes = answer(OPAQUE_FIRST).len();
             let expect = Expect::Floor(FloorBytes { hit: 0, miss: miss_bytes });
-            Desk { checker: Checker::new(expect), measured: Measured::default(), miss_bytes }
+            let measured = Measured::onto(Collector::new(0).tape());
+            Desk { checker: Checker::new(expect), measured, miss_bytes }
+        }
+
+        fn answers(&mut self) -> u64 {
+            self.measured.tape.slice(true).answers.total()
         }
 
         fn at(&mut self, now_ns: u64) -> Recorder<'_> {
@@ -325,9 +334,10 @@ mod tests {
             answers += connection.received(&[*byte], &mut desk.at(1_000)).unwrap();
         }
         assert_eq!((answers, connection.waiting()), (3, 0));
-        assert_eq!((desk.measured.counts.misses, desk.measured.errors.total()), (3, 0));
+        assert_eq!((desk.answers(), desk.measured.errors.total()), (3, 0));
         assert_eq!(desk.measured.counts.miss_bytes, 3 * desk.miss_bytes as u64);
-        assert_eq!((desk.measured.response.max(), desk.measured.service.max()), (900, 800));
+        assert_eq!(desk.times(Timing::Response), (3, 900));
+        assert_eq!(desk.times(Timing::Service), (3, 800));
     }
 
     #[test]
@@ -349,8 +359,8 @@ mod tests {
         assert_eq!(connection.give_up_older(500, &mut desk.at(700)), Ok(0));
         assert!(connection.has_room());
         assert_eq!(connection.received(&answer(OPAQUE_FIRST), &mut desk.at(900)), Ok(1));
-        assert_eq!((desk.measured.response.len(), desk.measured.response.max()), (1, 500));
-        assert_eq!((desk.measured.errors.total(), desk.measured.counts.misses), (1, 0));
+        assert_eq!(desk.times(Timing::Response), (1, 500));
+        assert_eq!((desk.measured.errors.total(), desk.answers()), (1, 0));
     }
 
     #[test]
@@ -364,7 +374,9 @@ mod tests {
         append_frame(&mut wrong, header.as_bytes(), b"");
         connection.received(&answer(OPAQUE_FIRST), &mut desk.at(200)).unwrap();
         connection.received(&wrong, &mut desk.at(200)).unwrap();
-        assert_eq!(desk.measured.answers(), 0);
-        assert_eq!(desk.measured.errors.by_kind["wrong code"], 1);
+        assert_eq!(desk.times(Timing::Response), (0, 0));
+        let warm_up = desk.measured.tape.slice(false);
+        assert_eq!((warm_up.answers.total(), warm_up.errors.total()), (1, 1));
+        assert_eq!(desk.measured.errors.by_kind()["wrong code"], 1);
     }
 }

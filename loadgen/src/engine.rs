@@ -13,9 +13,10 @@ use rustix::io::Errno;
 use crate::check::Checker;
 use crate::connection::{Broken, Connection, Recorder};
 use crate::failure::{Failure, run_failure};
-use crate::measure::{Measured, Window, nanos};
+use crate::measure::{Counts, Errors, Measured, Window, nanos};
 use crate::pace::Schedule;
 use crate::stop::Stop;
+use crate::tape::{Tape, Timing};
 
 const READ_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 1024;
@@ -75,7 +76,11 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// When epoll itself fails. What happens on connections is counted, not returned.
-    pub fn run(self, connections: Vec<(TcpStream, Connection)>) -> Result<Measured, Failure> {
+    pub fn run(
+        self,
+        connections: Vec<(TcpStream, Connection)>,
+        tape: Tape,
+    ) -> Result<(Counts, Errors), Failure> {
         let failed = |e: Errno| run_failure(format!("epoll: {e}"));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         let mut slots = Vec::with_capacity(connections.len());
@@ -95,7 +100,7 @@ impl Engine<'_> {
             epoll,
             open_sockets: slots.len(),
             slots,
-            measured: Measured::default(),
+            measured: Measured::onto(tape),
             answers: 0,
             buffer: vec![0; READ_BYTES],
             ready_since_ns: 0,
@@ -105,7 +110,7 @@ impl Engine<'_> {
         let Running { mut measured, engine, .. } = running;
         measured.counts.topics_compared = engine.checker.topics_compared();
         measured.counts.reworded = engine.checker.reworded();
-        Ok(measured)
+        Ok((measured.counts, measured.errors))
     }
 }
 
@@ -177,6 +182,7 @@ impl Running<'_> {
         let slept = woke - now > SLEPT_MIN_NS;
         self.ready_since_ns = if slept { woke } else { self.last_woke_ns };
         self.last_woke_ns = woke;
+        self.measured.tape.at(woke);
         for event in &events {
             let place = usize::try_from(event.data.u64()).expect("we put a usize in");
             self.ready(place, event.flags, sending);
@@ -259,11 +265,11 @@ impl Running<'_> {
                 // Not offered to the schedule again: its share of the load is lost, and counted.
                 continue;
             }
-            if self.engine.window.holds(intended_ns) {
-                let could_send_ns = intended_ns.max(slot.room_since_ns);
-                self.measured.lateness.saturating_record(now.saturating_sub(could_send_ns));
-                self.measured.counts.blocked += u64::from(slot.room_since_ns > intended_ns);
-            }
+            let counted = self.engine.window.holds(intended_ns);
+            let late_ns = now.saturating_sub(intended_ns.max(slot.room_since_ns));
+            self.measured.tape.slice(counted).record(Timing::Lateness, late_ns);
+            let blocked = counted && slot.room_since_ns > intended_ns;
+            self.measured.counts.blocked += u64::from(blocked);
             slot.connection.ask(intended_ns, now);
             slot.scheduled = slot.connection.has_room();
             if slot.scheduled {
@@ -330,7 +336,8 @@ impl Running<'_> {
         }
         self.open_sockets -= 1;
         let (waiting, left) = (slot.connection.waiting(), self.open_sockets);
-        self.measured.errors.note("lost connection", || {
+        let counted = self.engine.window.holds(nanos(self.engine.origin.elapsed()));
+        self.measured.note(counted, "lost connection", || {
             format!("{broken}; {waiting} queries were on the way, {left} connections are left")
         });
     }

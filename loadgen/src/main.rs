@@ -18,7 +18,8 @@ use loadgen::floor::{FloorChild, FloorServer};
 use loadgen::host::Host;
 use loadgen::limits;
 use loadgen::process::Process;
-use loadgen::report::{self, Document, SCHEMA};
+use loadgen::record::{Record, Run, Server};
+use loadgen::report;
 use loadgen::run::{Load, Target, run};
 use loadgen::stop::Stop;
 
@@ -136,18 +137,29 @@ fn confine(pin: &[usize], server: Option<&Process>) -> Result<(), Failure> {
 }
 
 impl Prepared {
-    fn finish(self, json: Option<&std::path::Path>, document: Document<'_>) -> Result<(), Failure> {
-        let document = Document {
-            schema: SCHEMA,
-            host: &self.host,
-            load: Some(&self.load),
-            fleet: Some(&self.fleet),
-            fill: self.held.as_ref().map(|held| &held.report),
-            server: self.target.process.as_ref(),
-            ..document
-        };
-        json.map(|path| document.write_to(path)).transpose()?;
+    fn record(&self, runs: Vec<Run>) -> Record {
+        let config = serde_json::json!({
+            "load": self.load,
+            "fleet": *self.fleet,
+            "fill": self.held.as_ref().map(|held| &held.report),
+        });
+        Record::of(&self.host, server(&self.target), self.load.seed, config, runs)
+    }
+
+    fn finish(self, json: Option<&std::path::Path>, record: &Record) -> Result<(), Failure> {
+        json.map(|path| record.write_to(path)).transpose()?;
         self.held.map_or(Ok(()), HeldFleet::release)
+    }
+}
+
+fn server(target: &Target) -> Server {
+    let process = target.process.as_ref();
+    Server {
+        label: target.label.clone(),
+        address: target.address.to_string(),
+        version: None,
+        command: process.map(|process| process.command.clone()),
+        cpus_allowed: process.map(|process| process.cpus_allowed.clone()),
     }
 }
 
@@ -155,10 +167,10 @@ fn query(args: &QueryArgs) -> Result<Validity, Failure> {
     let prepared = prepare(&args.target, &args.fleet, &args.load)?;
     let result = run(&prepared.load, &prepared.target, &prepared.stop)?;
     print!("{}", report::run_words(&result, prepared.host.cpus));
-    let host = prepared.host.clone();
-    let document = Document { run: Some(&result), ..Document::empty(&host) };
-    prepared.finish(args.load.json.as_deref(), document)?;
-    Ok(Validity::of(!result.invalid.is_empty()))
+    let invalid = !result.invalid.is_empty();
+    let record = prepared.record(vec![result]);
+    prepared.finish(args.load.json.as_deref(), &record)?;
+    Ok(Validity::of(invalid))
 }
 
 fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
@@ -185,9 +197,10 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
     }
     println!("{}", report::comparison_words(&comparison));
     let invalid = comparison.ratio.is_none() || comparison.invalid();
-    let host = prepared.host.clone();
-    let document = Document { comparison: Some(&comparison), ..Document::empty(&host) };
-    prepared.finish(args.load.json.as_deref(), document)?;
+    let mut record = prepared.record(comparison.runs().cloned().collect());
+    let ratio = comparison.ratio.map(|ratio| ("us_per_answer_ratio".to_owned(), ratio));
+    record.repeats.insert("server / floor".into(), ratio.into_iter().collect());
+    prepared.finish(args.load.json.as_deref(), &record)?;
     Ok(Validity::of(invalid))
 }
 
@@ -216,11 +229,12 @@ fn floor(args: &FloorArgs) -> Result<Validity, Failure> {
     let target = Target { label, address: child.address, expect, process: Some(process) };
     let result = run(&load, &target, &stop)?;
     print!("{}", report::run_words(&result, host.cpus));
+    let invalid = !result.invalid.is_empty();
     if let Some(path) = &args.load.json {
-        let (load, server) = (Some(&load), target.process.as_ref());
-        Document { load, server, run: Some(&result), ..Document::empty(&host) }.write_to(path)?;
+        let config = serde_json::json!({ "load": load, "floor bytes": bytes });
+        Record::of(&host, server(&target), load.seed, config, vec![result]).write_to(path)?;
     }
-    Ok(Validity::of(!result.invalid.is_empty()))
+    Ok(Validity::of(invalid))
 }
 
 fn floor_server(args: &FloorServerArgs) -> Result<Validity, Failure> {

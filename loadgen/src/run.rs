@@ -14,17 +14,20 @@ use crate::engine::Engine;
 use crate::failure::{Failure, run_failure};
 use crate::fleet::Asked;
 use crate::limits;
-use crate::measure::{Counts, Errors, Measured, Percentiles, Window, nanos};
+use crate::measure::{Counts, Errors, Window, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
 use crate::process::{Process, Sample, Usage, machine_busy_ns};
+use crate::record::{self, Cost, Phase, PhaseSpan, Run, Totals};
 use crate::stop::Stop;
+use crate::tape::{Collector, Timing};
 use crate::wire::RouteQuery;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// How often the stop flag is looked at while waiting for the end of a window.
 const STOP_LOOK: Duration = Duration::from_millis(100);
 
-const NOISY_SHARE: f64 = 0.1;
+/// How often the processes are looked at.
+const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// The load of a run; the same against the server and against the floor.
 #[derive(Debug, Clone, Serialize)]
@@ -69,102 +72,23 @@ pub struct Target {
     pub process: Option<Process>,
 }
 
-/// What a run found.
-#[derive(Debug, Clone, Serialize)]
-pub struct RunResult {
-    /// Whom it was made against.
-    pub label: String,
-    /// `closed loop` or `open loop`.
-    pub mode: &'static str,
-    /// Why the numbers must not be used; empty when they may be.
-    pub invalid: Vec<String>,
-    /// Whether it was ended before its time.
-    pub interrupted: bool,
-    /// Length of the window as it should be.
-    pub planned_seconds: f64,
-    /// Time between the first and the last look at the processes, which is a little longer when
-    /// the machine is busy.
-    pub window_seconds: f64,
-    /// Answers between these looks: what the CPU time is divided by.
-    pub window_answers: u64,
-    /// Right answers and such.
-    pub counts: Counts,
-    /// What went wrong.
-    pub errors: Errors,
-    /// From the intended time to the answer.
-    pub response: Percentiles,
-    /// From the sending to the answer.
-    pub service: Percentiles,
-    /// How late the generator was; open loop only.
-    pub lateness: Percentiles,
-    /// What the server used in the window.
-    pub server: Option<Usage>,
-    /// What this process used in the window.
-    pub generator: Option<Usage>,
-    /// CPU of all other processes of the machine in the window.
-    pub others_cpu_ns: Option<u64>,
-    /// CPU the hypervisor took away in the window.
-    pub steal_ns: Option<u64>,
-}
-
-impl RunResult {
-    /// Right answers per second to queries of the window.
-    pub fn rate(&self) -> f64 {
-        if !self.interrupted {
-            return (self.counts.hits + self.counts.misses) as f64 / self.planned_seconds;
-        }
-        self.window_answers as f64 / self.window_seconds.max(1e-9)
-    }
-
-    /// The server's CPU for one query, in us.
-    pub fn server_us_per_query(&self) -> Option<f64> {
-        per_query_us(self.server.as_ref()?, self.window_answers)
-    }
-
-    /// The generator's CPU for one query, in us.
-    pub fn generator_us_per_query(&self) -> Option<f64> {
-        per_query_us(self.generator.as_ref()?, self.window_answers)
-    }
-
-    /// CPU of other processes in the window, as a share of one CPU.
-    pub fn others_share(&self) -> f64 {
-        self.others_cpu_ns.unwrap_or(0) as f64 / 1e9 / self.window_seconds.max(1e-9)
-    }
-
-    /// Whether other processes used so much CPU that times and CPU per query (through shared
-    /// caches and forced switches) say little.
-    pub fn is_noisy(&self) -> bool {
-        self.others_share() > NOISY_SHARE
-    }
-
-    /// Mean frame bytes of hits and of misses; `None` without any.
-    pub fn answer_bytes(&self) -> (Option<f64>, Option<f64>) {
-        let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
-        let c = &self.counts;
-        (mean(c.hit_bytes, c.hits), mean(c.miss_bytes, c.misses))
-    }
-}
-
-fn per_query_us(usage: &Usage, answers: u64) -> Option<f64> {
-    (answers > 0).then(|| usage.cpu_ns as f64 / 1e3 / answers as f64)
-}
-
 /// Runs the load against the target.
 ///
 /// # Errors
 /// When no connection can be made, or a process to be measured is gone. Wrong answers and lost
 /// connections are in the result.
-pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<RunResult, Failure> {
+pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
     limits::check_connections(u64::from(load.connections))?;
     let mut shares = connect(load, target.address)?;
     let window = window_of(load);
+    let mut collector = Collector::new(window.begin_ns);
     let answered: Vec<AtomicU64> = shares.iter().map(|_| AtomicU64::new(0)).collect();
     let origin = Instant::now() + Duration::from_millis(5);
-    let (measured, looks) = std::thread::scope(|scope| {
+    let found = std::thread::scope(|scope| {
         let (alive, all_done) = mpsc::channel::<()>();
         let (mut threads, mut gates) = (Vec::new(), Vec::new());
         for (index, (numbers, connections)) in shares.drain(..).enumerate() {
-            let (alive, answered) = (alive.clone(), &answered[index]);
+            let (alive, answered, tape) = (alive.clone(), &answered[index], collector.tape());
             let (gate, looked) = mpsc::channel::<()>();
             gates.push(gate);
             let engine = Engine {
@@ -180,7 +104,7 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<RunResult, Failu
                 if !load.pin.is_empty() {
                     limits::pin(&[load.pin[index % load.pin.len()]])?;
                 }
-                let measured = engine.run(connections);
+                let measured = engine.run(connections, tape);
                 drop(alive); // tells the sampler that there is nothing more to wait for
                 // Not before the last look: an ended thread has no CPU time to look at.
                 let _ = looked.recv();
@@ -190,16 +114,28 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<RunResult, Failu
             threads.push(thread.spawn_scoped(scope, body).map_err(no_thread)?);
         }
         drop(alive);
-        let looks = watch(target, origin, window, &answered, &all_done, stop);
+        let mut watch =
+            Watch { target, origin, window, answered: &answered, stop, samples: vec![] };
+        let looks = watch.run(&all_done, &mut collector);
         drop(gates);
-        let mut measured = Measured::default();
+        let (mut counts, mut errors) = (Counts::default(), Errors::default());
         for thread in threads {
             let crashed = |_| Err(run_failure("a generator thread crashed"));
-            measured.merge(thread.join().unwrap_or_else(crashed)?);
+            let (more_counts, more_errors) = thread.join().unwrap_or_else(crashed)?;
+            counts.merge(&more_counts);
+            errors.merge(more_errors);
         }
-        Ok::<_, Failure>((measured, looks?))
+        Ok::<_, Failure>(Found { counts, errors, looks: looks?, samples: watch.samples })
     })?;
-    Ok(summary(load, target, &measured, &looks, stop.asked()))
+    Ok(summary(load, target, found, collector, stop.asked()))
+}
+
+/// What was found, before it is summed up.
+struct Found {
+    counts: Counts,
+    errors: Errors,
+    looks: Option<(Look, Look)>,
+    samples: Vec<record::Sample>,
 }
 
 fn no_thread(e: std::io::Error) -> Failure {
@@ -253,103 +189,164 @@ struct Look {
     machine: Option<(u64, u64)>,
 }
 
-/// Looks at the beginning and at the end of the window, from outside the generator threads.
-fn watch(
-    target: &Target,
+/// Looks on from outside the generator threads: at the beginning and at the end of the window, and
+/// once a second.
+struct Watch<'a> {
+    target: &'a Target,
     origin: Instant,
     window: Window,
-    answered: &[AtomicU64],
-    all_done: &mpsc::Receiver<()>,
-    stop: &Stop,
-) -> Result<Option<(Look, Look)>, Failure> {
-    let me = Process::new(std::process::id()).ok();
-    let look = || -> Result<Look, Failure> {
+    answered: &'a [AtomicU64],
+    stop: &'a Stop,
+    samples: Vec<record::Sample>,
+}
+
+impl Watch<'_> {
+    /// `None` when the window was never reached.
+    fn run(
+        &mut self,
+        all_done: &mpsc::Receiver<()>,
+        collector: &mut Collector,
+    ) -> Result<Option<(Look, Look)>, Failure> {
+        let mut last = self.look()?;
+        if !self.wait_until(self.window.begin_ns, all_done, collector, &mut last)? {
+            return Ok(None);
+        }
+        let first = self.look()?;
+        self.wait_until(self.window.end_ns, all_done, collector, &mut last)?;
+        Ok(Some((first, self.look()?)))
+    }
+
+    fn look(&self) -> Result<Look, Failure> {
+        let me = Process::new(std::process::id()).ok();
         Ok(Look {
-            server: target.process.as_ref().map(Process::sample).transpose()?,
+            server: self.target.process.as_ref().map(Process::sample).transpose()?,
             at: Instant::now(),
-            answered: answered.iter().map(|a| a.load(Relaxed)).sum(),
+            answered: self.answered.iter().map(|a| a.load(Relaxed)).sum(),
             generator: me.as_ref().and_then(|me| me.sample().ok()),
             machine: machine_busy_ns(),
         })
-    };
-    let wait_until = |ns: u64| -> bool {
-        let until = origin + Duration::from_nanos(ns);
+    }
+
+    /// Whether that time came before everything ended.
+    fn wait_until(
+        &mut self,
+        ns: u64,
+        all_done: &mpsc::Receiver<()>,
+        collector: &mut Collector,
+        last: &mut Look,
+    ) -> Result<bool, Failure> {
+        let until = self.origin + Duration::from_nanos(ns);
         loop {
+            if last.at.elapsed() >= SAMPLE_EVERY {
+                collector.drain();
+                let now = self.look()?;
+                self.samples.push(sample(self.origin, last, &now));
+                *last = now;
+            }
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return true;
+                return Ok(true);
             }
             let all_ended =
                 all_done.recv_timeout(left.min(STOP_LOOK)) == Err(RecvTimeoutError::Disconnected);
-            if all_ended || stop.asked() {
-                return false;
+            if all_ended || self.stop.asked() {
+                return Ok(false);
             }
         }
-    };
-    if !wait_until(window.begin_ns) {
-        return Ok(None);
     }
-    let first = look()?;
-    wait_until(window.end_ns);
-    Ok(Some((first, look()?)))
+}
+
+fn sample(origin: Instant, before: &Look, now: &Look) -> record::Sample {
+    record::Sample {
+        at_ns: nanos(now.at.saturating_duration_since(origin)),
+        elapsed_ns: nanos(now.at.duration_since(before.at)),
+        server: used(&before.server, &now.server),
+        generator: used(&before.generator, &now.generator),
+    }
+}
+
+fn used(before: &Option<Sample>, now: &Option<Sample>) -> Option<Usage> {
+    Some(now.as_ref()?.since(before.as_ref()?))
 }
 
 fn summary(
     load: &Load,
     target: &Target,
-    measured: &Measured,
-    looks: &Option<(Look, Look)>,
+    found: Found,
+    mut collector: Collector,
     interrupted: bool,
-) -> RunResult {
-    let mut result = RunResult {
+) -> Run {
+    collector.drain();
+    let sum = collector.totals().packed(Phase::Measured);
+    let cost = found.looks.as_ref().map(|(first, last)| cost(first, last));
+    let (seconds, answers) = match &cost {
+        Some(cost) if interrupted => (cost.seconds, cost.answers),
+        _ => (load.seconds, sum.answers.values().sum()),
+    };
+    let mut run = Run {
         label: target.label.clone(),
-        mode: if load.rate.is_some() { "open loop" } else { "closed loop" },
-        invalid: Vec::new(),
+        mode: if load.rate.is_some() { "open loop" } else { "closed loop" }.to_owned(),
+        phases: phases(load, seconds),
+        seconds: collector.seconds(),
+        totals: Totals {
+            seconds,
+            rate: answers as f64 / seconds.max(1e-9),
+            demanded_rate: load.rate,
+            answers: sum.answers,
+            errors: found.errors.by_kind(),
+            error_examples: found.errors.examples,
+            counts: found.counts.by_name(),
+            times: sum.times,
+        },
+        samples: found.samples,
+        cost,
         interrupted,
-        planned_seconds: load.seconds,
-        window_seconds: 0.0,
-        window_answers: 0,
-        counts: measured.counts.clone(),
-        errors: measured.errors.clone(),
-        response: Percentiles::of(&measured.response),
-        service: Percentiles::of(&measured.service),
-        lateness: Percentiles::of(&measured.lateness),
-        server: None,
-        generator: None,
+        invalid: Vec::new(),
+    };
+    run.invalid = why_invalid(load, &run);
+    run
+}
+
+fn phases(load: &Load, seconds: f64) -> Vec<PhaseSpan> {
+    let Window { begin_ns, .. } = window_of(load);
+    let end_ns = begin_ns + nanos(Duration::from_secs_f64(seconds));
+    let span = |phase, begin_ns, end_ns| PhaseSpan { phase, begin_ns, end_ns };
+    let all = [span(Phase::WarmUp, 0, begin_ns), span(Phase::Measured, begin_ns, end_ns)];
+    all.into_iter().filter(|span| span.begin_ns < span.end_ns).collect()
+}
+
+fn cost(first: &Look, last: &Look) -> Cost {
+    let mut cost = Cost {
+        seconds: last.at.duration_since(first.at).as_secs_f64(),
+        answers: last.answered.saturating_sub(first.answered),
+        server: used(&first.server, &last.server),
+        generator: used(&first.generator, &last.generator),
         others_cpu_ns: None,
         steal_ns: None,
     };
-    if let Some((first, last)) = looks {
-        result.window_seconds = last.at.duration_since(first.at).as_secs_f64();
-        result.window_answers = last.answered.saturating_sub(first.answered);
-        let usage = |a: &Option<Sample>, b: &Option<Sample>| Some(b.as_ref()?.since(a.as_ref()?));
-        result.server = usage(&first.server, &last.server);
-        result.generator = usage(&first.generator, &last.generator);
-        if let Some(((busy_a, steal_a), (busy_b, steal_b))) = first.machine.zip(last.machine) {
-            let known = [&result.server, &result.generator].into_iter().flatten();
-            let known: u64 = known.map(|usage| usage.cpu_ns).sum();
-            result.others_cpu_ns = Some(busy_b.saturating_sub(busy_a).saturating_sub(known));
-            result.steal_ns = Some(steal_b.saturating_sub(steal_a));
-        }
+    if let Some(((busy_a, steal_a), (busy_b, steal_b))) = first.machine.zip(last.machine) {
+        let known: u64 =
+            [&cost.server, &cost.generator].into_iter().flatten().map(|usage| usage.cpu_ns).sum();
+        cost.others_cpu_ns = Some(busy_b.saturating_sub(busy_a).saturating_sub(known));
+        cost.steal_ns = Some(steal_b.saturating_sub(steal_a));
     }
-    result.invalid = why_invalid(load, &result);
-    result
+    cost
 }
 
-fn why_invalid(load: &Load, result: &RunResult) -> Vec<String> {
+fn why_invalid(load: &Load, run: &Run) -> Vec<String> {
     let mut why = Vec::new();
-    if result.counts.hits + result.counts.misses == 0 {
+    if run.answers() == 0 {
         why.push("no right answer in the window".to_owned());
     }
-    if result.errors.total() > 0 {
-        why.push(format!("{} errors", result.errors.total()));
+    if run.errors() > 0 {
+        why.push(format!("{} errors", run.errors()));
     }
     let bound = load.lateness_bound_us as f64;
-    if load.rate.is_some() && result.lateness.p99_9_us > bound {
+    let late = run.percentiles(Timing::Lateness.name()).p99_9_us;
+    if load.rate.is_some() && late > bound {
         why.push(format!(
-            "the generator was late by {:.0} us at p99.9, more than {bound} us: give it a CPU of \
-             its own (--pin) or a lower --rate",
-            result.lateness.p99_9_us
+            "the generator was late by {late:.0} us at p99.9, more than {bound} us: give it a CPU \
+             of its own (--pin) or a lower --rate"
         ));
     }
     why
