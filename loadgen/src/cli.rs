@@ -1,5 +1,6 @@
 //! The command line. What cannot work is refused here, with what to write instead.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
@@ -10,18 +11,19 @@ use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
 use crate::pace::Arrivals;
 use crate::run::Load;
 use crate::shape::Shape;
+use crate::sources::{Ending, Prefix, Sources};
 
 /// The examples of `--help`; a test parses each of them.
 pub const EXAMPLES: &str = "\
 Examples, with a NameServer on port 9876 of this machine:
 
-  loadgen query 127.0.0.1:9876 --connections 64 --seconds 5
-      Registers 4 brokers with 1000 topics, asks for routes as fast as the answers come,
-      prints latency percentiles and the server's CPU per query.
-
   loadgen query 127.0.0.1:9876 --rate 5000 --misses 0.1 --json result.json
-      5000 queries a second whatever the server does, 10 % of them for unknown topics;
-      latency counts from the moment a query was meant to be sent.
+      Registers 4 brokers with 1000 topics and asks for routes, 5000 times a second whatever
+      the server does, 10 % of them unknown; latency counts from the moment a query was meant
+      to be sent.
+
+  loadgen query 127.0.0.1:9876 --closed --connections 64 --seconds 5
+      As fast as the answers come; prints latency percentiles and the server's CPU per query.
 
   loadgen compare 127.0.0.1:9876 --connections 900 --rounds 3 --seconds 2
       Server and echo floor in turns; prints the ratio of their CPU per query.
@@ -195,12 +197,43 @@ pub struct FleetArgs {
     pub server_pid: Option<u32>,
 }
 
+/// Where connections come from, and how they are made and ended.
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// Addresses of this machine to connect from [default: one, or 127.0.0.0/8 when one has too few
+    /// ports for a server of this machine]
+    #[arg(long, value_name = "PREFIX")]
+    pub source_prefix: Option<Prefix>,
+    /// Connections from each address [default: nine tenths of its local ports]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub per_source: Option<u32>,
+    /// Connections made per second, at most [default: as fast as they are accepted]
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub connect_rate: Option<f64>,
+    /// How connections are ended: as clients do, or with a reset, which leaves no port at rest
+    #[arg(long, value_enum, default_value = "fin")]
+    pub ending: Ending,
+}
+
+impl SourceArgs {
+    /// The plan for so many connections to this server.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when there are too few addresses.
+    pub fn sources(&self, server: SocketAddr, connections: u32) -> Result<Sources, Failure> {
+        Sources::plan(server, connections.into(), self.source_prefix, self.per_source)
+    }
+}
+
 /// The load.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Open connections
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub from: SourceArgs,
     /// Queries on the way on each connection
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub depth: u32,
@@ -210,6 +243,9 @@ pub struct LoadArgs {
     /// Time before it that is not measured, at most 3600
     #[arg(long, default_value = "2", value_parser = zero_or_seconds)]
     pub warmup: f64,
+    /// Time after it with the same load that is not measured either, at most 3600
+    #[arg(long, default_value = "0", value_parser = zero_or_seconds)]
+    pub cooldown: f64,
     /// Share of queries for topics nobody registered, 0 to 1
     #[arg(long, default_value = "0", value_parser = share)]
     pub misses: f64,
@@ -219,10 +255,13 @@ pub struct LoadArgs {
     /// Makes the questions and the arrival times
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Open loop: queries per second over all connections, sent when they are due [default: closed
-    /// loop, the next query is sent when an answer comes]
+    /// Open loop: queries per second over all connections, sent when they are due [default of
+    /// query: 1000; of compare and floor: a closed loop]
     #[arg(long, value_parser = rate)]
     pub rate: Option<f64>,
+    /// Closed loop: the next query is sent when an answer comes, so a slow server is asked less
+    #[arg(long, conflicts_with_all = ["rate", "ramp"])]
+    pub closed: bool,
     /// How the queries of an open loop are spread
     #[arg(long, value_enum, default_value = "poisson")]
     pub arrivals: Arrivals,
@@ -308,11 +347,18 @@ impl FleetArgs {
 }
 
 impl LoadArgs {
-    /// The load on a fleet with so many topics; `None` when it is the floor, which has none.
+    /// The load on a server whose fleet has so many topics; `None` when it is the floor, which has
+    /// none. `default_rate`: what holds when neither a rate nor a closed loop was asked for; `None`
+    /// is a closed loop.
     ///
     /// # Errors
     /// [`Failure::Usage`] for numbers that do not go together.
-    pub fn load(&self, fleet_topics: Option<u32>) -> Result<Load, Failure> {
+    pub fn load(
+        &self,
+        server: SocketAddr,
+        fleet_topics: Option<u32>,
+        default_rate: Option<f64>,
+    ) -> Result<Load, Failure> {
         let most = fleet_topics.unwrap_or(TOPICS_MAX);
         let topics = self.topics.unwrap_or(most.min(fleet_topics.unwrap_or(1000)));
         if topics == 0 || topics > most {
@@ -332,10 +378,14 @@ impl LoadArgs {
             depth: self.depth as usize,
             seconds: self.seconds,
             warmup_seconds: self.warmup,
+            cooldown_seconds: self.cooldown,
+            sources: self.from.sources(server, self.connections)?,
+            ending: self.from.ending,
+            connect_rate: self.from.connect_rate,
             topics,
             misses: self.misses,
             seed: self.seed,
-            rate: self.rate,
+            rate: if self.closed { None } else { self.rate.or(default_rate) },
             arrivals: self.arrivals,
             shape: self.ramp.clone(),
             threads: self.threads,
@@ -353,6 +403,10 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+
+    fn server() -> SocketAddr {
+        "127.0.0.1:9876".parse().unwrap()
+    }
 
     fn refusal(arguments: &str) -> String {
         Cli::try_parse_from(arguments.split(' ')).unwrap_err().to_string()
@@ -374,10 +428,13 @@ mod tests {
             match parsed.unwrap_or_else(|e| panic!("{example}: {e}")) {
                 Command::Query(query) => {
                     let fleet = query.fleet.fleet().unwrap();
-                    query.load.load(Some(fleet.topics)).unwrap();
+                    query.load.load(server(), Some(fleet.topics), None).unwrap();
                 }
                 Command::Compare(compare) => {
-                    compare.load.load(Some(compare.fleet.fleet().unwrap().topics)).unwrap();
+                    compare
+                        .load
+                        .load(server(), Some(compare.fleet.fleet().unwrap().topics), None)
+                        .unwrap();
                 }
                 other => panic!("{other:?}"),
             }
@@ -397,7 +454,7 @@ mod tests {
     fn more_topics_than_there_are_is_refused() {
         let cli = Cli::parse_from("loadgen query h:1 --topics 1001".split(' '));
         let Command::Query(query) = cli.command else { panic!() };
-        let text = query.load.load(Some(1000)).unwrap_err().to_string();
+        let text = query.load.load(server(), Some(1000), None).unwrap_err().to_string();
         assert!(text.contains("give 1 to 1000"), "{text}");
     }
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Facts of the machine and the moment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Host {
     /// Kernel release.
     pub kernel: String,
@@ -21,7 +21,9 @@ pub struct Host {
     /// The command as given.
     pub command: Vec<String>,
     /// Version of this tool.
-    pub loadgen_version: &'static str,
+    pub loadgen_version: String,
+    /// Revision of the source it was built from, if the build was told (`LOADGEN_REVISION`).
+    pub revision: Option<String>,
 }
 
 impl Host {
@@ -40,7 +42,8 @@ impl Host {
             load_average: average.split(' ').next().and_then(|a| a.parse().ok()).unwrap_or(0.0),
             started_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
             command: std::env::args().collect(),
-            loadgen_version: env!("CARGO_PKG_VERSION"),
+            loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: option_env!("LOADGEN_REVISION").map(str::to_owned),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Arguments to work to words; exit codes.
 
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,13 +18,18 @@ use loadgen::fleet::Fleet;
 use loadgen::floor::{FloorChild, FloorServer};
 use loadgen::host::Host;
 use loadgen::limits;
+use loadgen::preflight;
 use loadgen::process::Process;
-use loadgen::report::{self, Document, SCHEMA};
+use loadgen::record::{Record, Run, Server};
+use loadgen::report;
 use loadgen::run::{Load, Target, run};
 use loadgen::stop::Stop;
 
 /// The numbers are there, and must not be used.
 const EXIT_INVALID: u8 = 3;
+
+/// Queries per second of an open loop when nothing else is asked for: any server carries that.
+const DEFAULT_RATE: f64 = 1000.0;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -58,7 +64,7 @@ fn fill_and_hold(args: &FillArgs) -> Result<Validity, Failure> {
     let stop = Stop::on_signals()?;
     let fleet = args.fleet()?;
     let address = limits::target(&args.target.server, args.target.allow_remote)?;
-    limits::check_connections(u64::from(fleet.brokers))?;
+    preflight::raise_open_files(u64::from(fleet.brokers))?;
     let held = fill(address, &fleet, &stop)?;
     println!("{}", report::fill_words(&fleet, &held.report));
     if args.hold {
@@ -89,13 +95,14 @@ fn prepare(
     target: &TargetArgs,
     fleet_args: &FleetArgs,
     load: &LoadArgs,
+    default_rate: Option<f64>,
 ) -> Result<Prepared, Failure> {
     let (host, stop) = (Host::now(), Stop::on_signals()?);
     let fleet = Arc::new(fleet_args.fleet()?);
-    let load = load.load(Some(fleet.topics))?;
     let address = limits::target(&target.server, target.allow_remote)?;
+    let load = load.load(address, Some(fleet.topics), default_rate)?;
     let brokers = if fleet_args.no_fill { 0 } else { fleet.brokers };
-    limits::check_connections(u64::from(load.connections) + u64::from(brokers))?;
+    preflight::raise_open_files(u64::from(load.connections) + u64::from(brokers))?;
     let process = match fleet_args.server_pid {
         Some(pid) => Some(Process::new(pid)?),
         None if address.ip().is_loopback() => Some(Process::listening_on(address.port())?),
@@ -136,33 +143,44 @@ fn confine(pin: &[usize], server: Option<&Process>) -> Result<(), Failure> {
 }
 
 impl Prepared {
-    fn finish(self, json: Option<&std::path::Path>, document: Document<'_>) -> Result<(), Failure> {
-        let document = Document {
-            schema: SCHEMA,
-            host: &self.host,
-            load: Some(&self.load),
-            fleet: Some(&self.fleet),
-            fill: self.held.as_ref().map(|held| &held.report),
-            server: self.target.process.as_ref(),
-            ..document
-        };
-        json.map(|path| document.write_to(path)).transpose()?;
+    fn record(&self, runs: Vec<Run>) -> Record {
+        let config = serde_json::json!({
+            "load": self.load,
+            "fleet": *self.fleet,
+            "fill": self.held.as_ref().map(|held| &held.report),
+        });
+        Record::of(&self.host, server(&self.target), self.load.seed, config, runs)
+    }
+
+    fn finish(self, json: Option<&std::path::Path>, record: &Record) -> Result<(), Failure> {
+        json.map(|path| record.write_to(path)).transpose()?;
         self.held.map_or(Ok(()), HeldFleet::release)
     }
 }
 
+fn server(target: &Target) -> Server {
+    let process = target.process.as_ref();
+    Server {
+        label: target.label.clone(),
+        address: target.address.to_string(),
+        version: None,
+        command: process.map(|process| process.command.clone()),
+        cpus_allowed: process.map(|process| process.cpus_allowed.clone()),
+    }
+}
+
 fn query(args: &QueryArgs) -> Result<Validity, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load)?;
+    let prepared = prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE))?;
     let result = run(&prepared.load, &prepared.target, &prepared.stop)?;
     print!("{}", report::run_words(&result, prepared.host.cpus));
-    let host = prepared.host.clone();
-    let document = Document { run: Some(&result), ..Document::empty(&host) };
-    prepared.finish(args.load.json.as_deref(), document)?;
-    Ok(Validity::of(!result.invalid.is_empty()))
+    let invalid = !result.invalid.is_empty();
+    let record = prepared.record(vec![result]);
+    prepared.finish(args.load.json.as_deref(), &record)?;
+    Ok(Validity::of(invalid))
 }
 
 fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load)?;
+    let prepared = prepare(&args.target, &args.fleet, &args.load, None)?;
     let only_cpu = prepared.target.process.as_ref().and_then(Process::only_cpu);
     let floor_cpu = args
         .floor_cpu
@@ -185,9 +203,10 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
     }
     println!("{}", report::comparison_words(&comparison));
     let invalid = comparison.ratio.is_none() || comparison.invalid();
-    let host = prepared.host.clone();
-    let document = Document { comparison: Some(&comparison), ..Document::empty(&host) };
-    prepared.finish(args.load.json.as_deref(), document)?;
+    let mut record = prepared.record(comparison.runs().cloned().collect());
+    let ratio = comparison.ratio.map(|ratio| ("us_per_answer_ratio".to_owned(), ratio));
+    record.repeats.insert("server / floor".into(), ratio.into_iter().collect());
+    prepared.finish(args.load.json.as_deref(), &record)?;
     Ok(Validity::of(invalid))
 }
 
@@ -205,7 +224,7 @@ fn other_cpu(allowed: &[usize], pin: &[usize]) -> Option<usize> {
 
 fn floor(args: &FloorArgs) -> Result<Validity, Failure> {
     let (host, stop) = (Host::now(), Stop::on_signals()?);
-    let load = args.load.load(None)?;
+    let load = args.load.load((Ipv4Addr::LOCALHOST, 0).into(), None, None)?;
     let bytes = FloorBytes { hit: args.bytes.reply_bytes, miss: args.bytes.miss_bytes };
     let floor_cpu = args.floor_cpu.or_else(|| other_cpu(&limits::cpus_allowed(), &load.pin));
     let child = FloorChild::spawn(&own_program()?, bytes, floor_cpu)?;
@@ -216,11 +235,12 @@ fn floor(args: &FloorArgs) -> Result<Validity, Failure> {
     let target = Target { label, address: child.address, expect, process: Some(process) };
     let result = run(&load, &target, &stop)?;
     print!("{}", report::run_words(&result, host.cpus));
+    let invalid = !result.invalid.is_empty();
     if let Some(path) = &args.load.json {
-        let (load, server) = (Some(&load), target.process.as_ref());
-        Document { load, server, run: Some(&result), ..Document::empty(&host) }.write_to(path)?;
+        let config = serde_json::json!({ "load": load, "floor bytes": bytes });
+        Record::of(&host, server(&target), load.seed, config, vec![result]).write_to(path)?;
     }
-    Ok(Validity::of(!result.invalid.is_empty()))
+    Ok(Validity::of(invalid))
 }
 
 fn floor_server(args: &FloorServerArgs) -> Result<Validity, Failure> {

@@ -21,7 +21,7 @@ use crate::preflight::ephemeral_ports;
 const SPARE_PORTS_SHARE: u64 = 10;
 
 /// Addresses to connect from, such as `127.0.0.0/8`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Prefix {
     first: u32,
     bits: u32,
@@ -56,7 +56,7 @@ impl FromStr for Prefix {
 }
 
 /// How connections are spread over local addresses.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Sources {
     /// `None`: the kernel chooses, which is one address for one server.
     spread: Option<(Prefix, u32)>,

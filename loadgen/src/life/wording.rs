@@ -193,7 +193,8 @@ mod tests {
     fn a_binary_request_has_the_layout_of_the_protocol() {
         let mut out = Vec::new();
         Wording::Java5Binary.append(&mut out, 105, 7, &[("topic", "T1")], b"");
-        let expected = b"\0\0\0\x26\x01\0\0\x22\0\x69\0\x02\x01\0\0\0\x07\0\0\0\0\0\0\0\0\0\0\0\x0d\
+        let expected =
+            b"\0\0\0\x26\x01\0\0\x22\0\x69\0\x02\x01\0\0\0\x07\0\0\0\0\0\0\0\0\0\0\0\x0d\
             \0\x05topic\0\0\0\x02T1";
         assert_eq!(out, expected);
     }
