@@ -18,6 +18,7 @@
 //! **Never:** nothing in here is shared with the server's own code. No time-out is dropped. No
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
+pub mod assertion;
 pub mod chance;
 pub mod check;
 pub mod cli;
@@ -30,8 +31,11 @@ pub mod fleet;
 pub mod floor;
 pub mod host;
 pub mod limits;
+pub mod logs;
 pub mod measure;
+pub mod output;
 pub mod pace;
+pub mod page;
 pub mod process;
 pub mod record;
 pub mod report;

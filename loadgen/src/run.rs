@@ -13,6 +13,7 @@ use crate::connection::{Connection, Mix};
 use crate::engine::Engine;
 use crate::failure::{Failure, run_failure};
 use crate::fleet::Asked;
+use crate::host::unix_ms;
 use crate::limits;
 use crate::measure::{Counts, Errors, Window, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
@@ -83,7 +84,7 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
     let window = window_of(load);
     let mut collector = Collector::new(window.begin_ns);
     let answered: Vec<AtomicU64> = shares.iter().map(|_| AtomicU64::new(0)).collect();
-    let origin = Instant::now() + Duration::from_millis(5);
+    let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let found = std::thread::scope(|scope| {
         let (alive, all_done) = mpsc::channel::<()>();
         let (mut threads, mut gates) = (Vec::new(), Vec::new());
@@ -125,13 +126,15 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
             counts.merge(&more_counts);
             errors.merge(more_errors);
         }
-        Ok::<_, Failure>(Found { counts, errors, looks: looks?, samples: watch.samples })
+        let samples = watch.samples;
+        Ok::<_, Failure>(Found { started_unix_ms, counts, errors, looks: looks?, samples })
     })?;
     Ok(summary(load, target, found, collector, stop.asked()))
 }
 
 /// What was found, before it is summed up.
 struct Found {
+    started_unix_ms: u64,
     counts: Counts,
     errors: Errors,
     looks: Option<(Look, Look)>,
@@ -285,6 +288,7 @@ fn summary(
     };
     let mut run = Run {
         label: target.label.clone(),
+        started_unix_ms: found.started_unix_ms,
         mode: if load.rate.is_some() { "open loop" } else { "closed loop" }.to_owned(),
         phases: phases(load, seconds),
         seconds: collector.seconds(),
