@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::failure::{Failure, usage};
 use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
 use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
+use crate::output::OutputArgs;
 use crate::pace::Arrivals;
 use crate::run::Load;
 use crate::shape::Shape;
@@ -50,6 +51,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Measure the echo floor alone
     Floor(FloorArgs),
+    /// Make a page of records that --json wrote, several side by side
+    Report(ReportArgs),
     /// Be the echo floor (the other commands start this themselves)
     FloorServer(FloorServerArgs),
 }
@@ -92,6 +95,9 @@ pub struct QueryArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub load: LoadArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
 }
 
 /// `compare`.
@@ -106,6 +112,9 @@ pub struct CompareArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub load: LoadArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
     /// How often server and floor are measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -125,10 +134,24 @@ pub struct FloorArgs {
     pub load: LoadArgs,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
     pub bytes: BytesArgs,
     /// CPU of the floor server [default: one not in --pin]
     #[arg(long)]
     pub floor_cpu: Option<usize>,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Records, one for each column
+    #[arg(required = true, num_args = 1..=6, value_name = "RECORD.json")]
+    pub records: Vec<PathBuf>,
+    /// The page to write
+    #[arg(long, value_name = "FILE")]
+    pub html: PathBuf,
 }
 
 /// `floor-server`.
@@ -281,9 +304,6 @@ pub struct LoadArgs {
     /// CPUs of the generator, such as 1 or 2,3
     #[arg(long, value_delimiter = ',')]
     pub pin: Vec<usize>,
-    /// Write the result there as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
 }
 
 fn number(text: &str) -> Result<f64, String> {

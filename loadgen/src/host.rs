@@ -26,6 +26,12 @@ pub struct Host {
     pub revision: Option<String>,
 }
 
+/// Now, in ms since 1970.
+pub fn unix_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Host {
     /// Facts as they are now.
     pub fn now() -> Self {
@@ -34,13 +40,12 @@ impl Host {
         let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
         let cpu = model.unwrap_or("?").trim_start_matches([' ', '\t', ':']);
         let average = read("/proc/loadavg");
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             cpu: cpu.to_owned(),
             cpus: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
             load_average: average.split(' ').next().and_then(|a| a.parse().ok()).unwrap_or(0.0),
-            started_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+            started_unix_ms: unix_ms(),
             command: std::env::args().collect(),
             loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
             revision: option_env!("LOADGEN_REVISION").map(str::to_owned),

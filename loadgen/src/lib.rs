@@ -18,6 +18,7 @@
 //! **Never:** nothing in here is shared with the server's own code. No time-out is dropped. No
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
+pub mod assertion;
 pub mod chance;
 pub mod check;
 pub mod cli;
@@ -31,8 +32,11 @@ pub mod floor;
 pub mod host;
 pub mod life;
 pub mod limits;
+pub mod logs;
 pub mod measure;
+pub mod output;
 pub mod pace;
+pub mod page;
 pub mod preflight;
 pub mod process;
 pub mod record;

@@ -1,6 +1,7 @@
 //! Arguments to work to words; exit codes.
 
 use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +10,7 @@ use clap::Parser as _;
 use loadgen::check::{Expect, FloorBytes};
 use loadgen::cli::{
     Cli, Command, CompareArgs, FillArgs, FleetArgs, FloorArgs, FloorServerArgs, LoadArgs,
-    QueryArgs, TargetArgs,
+    QueryArgs, ReportArgs, TargetArgs,
 };
 use loadgen::compare::{Plan, compare};
 use loadgen::failure::{Failure, run_failure};
@@ -18,6 +19,8 @@ use loadgen::fleet::Fleet;
 use loadgen::floor::{FloorChild, FloorServer};
 use loadgen::host::Host;
 use loadgen::limits;
+use loadgen::output::{self, OutputArgs};
+use loadgen::page::page;
 use loadgen::preflight;
 use loadgen::process::Process;
 use loadgen::record::{Record, Run, Server};
@@ -25,8 +28,9 @@ use loadgen::report;
 use loadgen::run::{Load, Target, run};
 use loadgen::stop::Stop;
 
-/// The numbers are there, and must not be used.
+/// See `loadgen --help`.
 const EXIT_INVALID: u8 = 3;
+const EXIT_UNMET: u8 = 4;
 
 /// Queries per second of an open loop when nothing else is asked for: any server carries that.
 const DEFAULT_RATE: f64 = 1000.0;
@@ -37,11 +41,13 @@ fn main() -> ExitCode {
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
         Command::Floor(args) => floor(&args),
+        Command::Report(args) => report_page(&args),
         Command::FloorServer(args) => floor_server(&args),
     };
     match result {
-        Ok(Validity::Valid) => ExitCode::SUCCESS,
-        Ok(Validity::Invalid) => EXIT_INVALID.into(),
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Invalid) => EXIT_INVALID.into(),
+        Ok(Outcome::Unmet) => EXIT_UNMET.into(),
         Err(failure) => {
             eprintln!("loadgen: {failure}");
             failure.exit_code().into()
@@ -49,18 +55,26 @@ fn main() -> ExitCode {
     }
 }
 
-enum Validity {
-    Valid,
+/// How a command ended that could be carried out.
+enum Outcome {
+    Done,
+    /// The numbers are there, and must not be used.
     Invalid,
+    /// Something that was demanded does not hold.
+    Unmet,
 }
 
-impl Validity {
-    fn of(invalid: bool) -> Self {
-        if invalid { Validity::Invalid } else { Validity::Valid }
+impl Outcome {
+    fn of(valid: bool, met: bool) -> Self {
+        match (met, valid) {
+            (false, _) => Outcome::Unmet,
+            (true, false) => Outcome::Invalid,
+            (true, true) => Outcome::Done,
+        }
     }
 }
 
-fn fill_and_hold(args: &FillArgs) -> Result<Validity, Failure> {
+fn fill_and_hold(args: &FillArgs) -> Result<Outcome, Failure> {
     let stop = Stop::on_signals()?;
     let fleet = args.fleet()?;
     let address = limits::target(&args.target.server, args.target.allow_remote)?;
@@ -77,7 +91,7 @@ fn fill_and_hold(args: &FillArgs) -> Result<Validity, Failure> {
         println!("unregistering them, as their connections close with this; --hold keeps them");
     }
     held.release()?;
-    Ok(Validity::Valid)
+    Ok(Outcome::Done)
 }
 
 /// What `query` and `compare` have in common.
@@ -96,7 +110,9 @@ fn prepare(
     fleet_args: &FleetArgs,
     load: &LoadArgs,
     default_rate: Option<f64>,
+    output: &OutputArgs,
 ) -> Result<Prepared, Failure> {
+    output.check()?;
     let (host, stop) = (Host::now(), Stop::on_signals()?);
     let fleet = Arc::new(fleet_args.fleet()?);
     let address = limits::target(&target.server, target.allow_remote)?;
@@ -116,7 +132,7 @@ fn prepare(
     }
     println!("{}", report::load_words(&load));
     let expect = Expect::Routes(fleet.clone());
-    let target = Target { label: "server".into(), address, expect, process };
+    let target = Target { label: output.label.clone(), address, expect, process };
     Ok(Prepared { host, stop, fleet, load, held, target, cpus_before_pinning })
 }
 
@@ -152,9 +168,12 @@ impl Prepared {
         Record::of(&self.host, server(&self.target), self.load.seed, config, runs)
     }
 
-    fn finish(self, json: Option<&std::path::Path>, record: &Record) -> Result<(), Failure> {
-        json.map(|path| record.write_to(path)).transpose()?;
-        self.held.map_or(Ok(()), HeldFleet::release)
+    fn finish(self, output: &OutputArgs, mut record: Record) -> Result<Outcome, Failure> {
+        // Before anything that may fail: nobody needs the fleet any more.
+        let released = self.held.map_or(Ok(()), HeldFleet::release);
+        let met = output.finish(&mut record)?;
+        released?;
+        Ok(Outcome::of(record.is_valid(), met))
     }
 }
 
@@ -169,18 +188,17 @@ fn server(target: &Target) -> Server {
     }
 }
 
-fn query(args: &QueryArgs) -> Result<Validity, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE))?;
+fn query(args: &QueryArgs) -> Result<Outcome, Failure> {
+    let prepared =
+        prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
     let result = run(&prepared.load, &prepared.target, &prepared.stop)?;
     print!("{}", report::run_words(&result, prepared.host.cpus));
-    let invalid = !result.invalid.is_empty();
     let record = prepared.record(vec![result]);
-    prepared.finish(args.load.json.as_deref(), &record)?;
-    Ok(Validity::of(invalid))
+    prepared.finish(&args.output, record)
 }
 
-fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load, None)?;
+fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {
+    let prepared = prepare(&args.target, &args.fleet, &args.load, None, &args.output)?;
     let only_cpu = prepared.target.process.as_ref().and_then(Process::only_cpu);
     let floor_cpu = args
         .floor_cpu
@@ -202,12 +220,12 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
         print!("{}", floor.map_or(String::new(), |f| report::run_words(f, prepared.host.cpus)));
     }
     println!("{}", report::comparison_words(&comparison));
-    let invalid = comparison.ratio.is_none() || comparison.invalid();
+    let compared = comparison.ratio.is_some();
     let mut record = prepared.record(comparison.runs().cloned().collect());
     let ratio = comparison.ratio.map(|ratio| ("us_per_answer_ratio".to_owned(), ratio));
     record.repeats.insert("server / floor".into(), ratio.into_iter().collect());
-    prepared.finish(args.load.json.as_deref(), &record)?;
-    Ok(Validity::of(invalid))
+    let outcome = prepared.finish(&args.output, record)?;
+    Ok(if compared { outcome } else { Outcome::of(false, !matches!(outcome, Outcome::Unmet)) })
 }
 
 fn own_program() -> Result<std::path::PathBuf, Failure> {
@@ -222,7 +240,8 @@ fn other_cpu(allowed: &[usize], pin: &[usize]) -> Option<usize> {
     allowed.iter().copied().find(|cpu| !pin.contains(cpu))
 }
 
-fn floor(args: &FloorArgs) -> Result<Validity, Failure> {
+fn floor(args: &FloorArgs) -> Result<Outcome, Failure> {
+    args.output.check()?;
     let (host, stop) = (Host::now(), Stop::on_signals()?);
     let load = args.load.load((Ipv4Addr::LOCALHOST, 0).into(), None, None)?;
     let bytes = FloorBytes { hit: args.bytes.reply_bytes, miss: args.bytes.miss_bytes };
@@ -235,15 +254,21 @@ fn floor(args: &FloorArgs) -> Result<Validity, Failure> {
     let target = Target { label, address: child.address, expect, process: Some(process) };
     let result = run(&load, &target, &stop)?;
     print!("{}", report::run_words(&result, host.cpus));
-    let invalid = !result.invalid.is_empty();
-    if let Some(path) = &args.load.json {
-        let config = serde_json::json!({ "load": load, "floor bytes": bytes });
-        Record::of(&host, server(&target), load.seed, config, vec![result]).write_to(path)?;
-    }
-    Ok(Validity::of(invalid))
+    let config = serde_json::json!({ "load": load, "floor bytes": bytes });
+    let mut record = Record::of(&host, server(&target), load.seed, config, vec![result]);
+    let met = args.output.finish(&mut record)?;
+    Ok(Outcome::of(record.is_valid(), met))
 }
 
-fn floor_server(args: &FloorServerArgs) -> Result<Validity, Failure> {
+fn report_page(args: &ReportArgs) -> Result<Outcome, Failure> {
+    let read = |path: &PathBuf| Record::read_from(path);
+    let records: Vec<Record> = args.records.iter().map(read).collect::<Result<_, _>>()?;
+    output::write(&args.html, &page(&records)?)?;
+    println!("written: {}", args.html.display());
+    Ok(Outcome::Done)
+}
+
+fn floor_server(args: &FloorServerArgs) -> Result<Outcome, Failure> {
     if let Some(cpu) = args.pin {
         limits::pin(&[cpu])?;
     }
@@ -251,5 +276,5 @@ fn floor_server(args: &FloorServerArgs) -> Result<Validity, Failure> {
     let server = FloorServer::bind(args.port, bytes, args.ends_with_stdin)?;
     println!("listening on {}", server.port()?);
     server.serve(Duration::from_secs(args.seconds))?;
-    Ok(Validity::Valid)
+    Ok(Outcome::Done)
 }

@@ -86,6 +86,8 @@ pub struct Verdict {
 pub struct Run {
     /// Whom it was made against: `server`, `floor`.
     pub label: String,
+    /// Start of the load, ms since 1970.
+    pub started_unix_ms: u64,
     /// `open loop` or `closed loop`.
     pub mode: String,
     /// In order, without gaps.

@@ -13,6 +13,7 @@ use crate::connection::{Connection, Mix};
 use crate::engine::Engine;
 use crate::failure::{Failure, run_failure};
 use crate::fleet::Asked;
+use crate::host::unix_ms;
 use crate::limits;
 use crate::measure::{Counts, Errors, Window, histogram, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
@@ -111,7 +112,7 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
     let (window, open) = (load.window(), load.open_loop());
     let mut collector = Collector::new(window.begin_ns);
     let answered: Vec<Answered> = shares.iter().map(|_| Answered::default()).collect();
-    let origin = Instant::now() + Duration::from_millis(5);
+    let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let found = std::thread::scope(|scope| {
         let (alive, all_done) = mpsc::channel::<()>();
         let (mut threads, mut gates) = (Vec::new(), Vec::new());
@@ -154,8 +155,8 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
             counts.merge(&more_counts);
             errors.merge(more_errors);
         }
-        let (looks, samples) = (looks?, watch.samples);
-        Ok::<_, Failure>(Found { counts: counts.by_name(), errors, looks, samples })
+        let (looks, samples, counts) = (looks?, watch.samples, counts.by_name());
+        Ok::<_, Failure>(Found { started_unix_ms, counts, errors, looks, samples })
     })?;
     let intent = Intent {
         label: &target.label,

@@ -135,6 +135,8 @@ fn used(before: &Option<Sample>, now: &Option<Sample>) -> Option<Usage> {
 
 /// What was found, before it is summed up.
 pub struct Found {
+    /// When the load began, in ms since 1970.
+    pub started_unix_ms: u64,
     /// Whatever was counted besides answers, by name.
     pub counts: BTreeMap<String, u64>,
     /// What went wrong.
@@ -172,6 +174,7 @@ pub fn summary(intent: &Intent<'_>, found: Found, mut collector: Collector) -> R
     };
     let mut run = Run {
         label: intent.label.to_owned(),
+        started_unix_ms: found.started_unix_ms,
         mode: if intent.rate.is_some() { "open loop" } else { "closed loop" }.to_owned(),
         phases: phases(intent, seconds),
         seconds: collector.seconds(),

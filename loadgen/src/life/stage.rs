@@ -26,6 +26,7 @@ use crate::life::role::Role;
 use crate::life::verify::Verifier;
 use crate::life::wording::Wording;
 use crate::life::world::World;
+use crate::host::unix_ms;
 use crate::limits;
 use crate::measure::{Errors, Measured, Window, histogram, nanos};
 use crate::preflight;
@@ -243,7 +244,7 @@ fn perform(
     let window = course.window();
     let mut collector = Collector::new(window.begin_ns);
     let answered: Vec<Answered> = made.threads.iter().map(|_| Answered::default()).collect();
-    let origin = Instant::now() + Duration::from_millis(5);
+    let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let restart = Restart::begin(course, origin + Duration::from_nanos(window.begin_ns));
     let (found, gaps) = std::thread::scope(|scope| {
         let (alive, all_done) = mpsc::channel::<()>();
@@ -285,9 +286,9 @@ fn perform(
             let crashed = |_| Err(run_failure("a generator thread crashed"));
             all.merge(thread.join().unwrap_or_else(crashed)?);
         }
-        let counts = all.extra.by_kind();
-        let (looks, samples) = (looks?, watch.samples);
-        Ok::<_, Failure>((Found { counts, errors: all.errors, looks, samples }, all.gaps))
+        let (counts, errors, samples) = (all.extra.by_kind(), all.errors, watch.samples);
+        let found = Found { started_unix_ms, counts, errors, looks: looks?, samples };
+        Ok::<_, Failure>((found, all.gaps))
     })?;
     restart.map(Restart::end).transpose()?;
     let intent = Intent {
