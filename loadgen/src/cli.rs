@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::cli_fleet::{FindMaxArgs, LifeArgs};
 use crate::failure::{Failure, usage};
 use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
 use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
@@ -26,6 +27,13 @@ Examples, with a NameServer on port 9876 of this machine:
   loadgen query 127.0.0.1:9876 --closed --connections 64 --seconds 5
       As fast as the answers come; prints latency percentiles and the server's CPU per query.
 
+  loadgen find-max 127.0.0.1:9876 --objective 'p99.9<2ms,errors==0' --seconds 5
+      The highest rate that meets it, found by trying, confirmed by a longer run.
+
+  loadgen fleet 127.0.0.1:9876 --class s --time-factor 10 --seconds 30
+      10 brokers, 1000 topics, 5000 clients of several makes, exporter, dashboard, churn, all
+      ten times as fast as real ones; every answer is checked; ends with PASS or FAIL.
+
   loadgen compare 127.0.0.1:9876 --connections 900 --rounds 3 --seconds 2
       Server and echo floor in turns; prints the ratio of their CPU per query.
 
@@ -43,6 +51,10 @@ pub struct Cli {
 /// The sub-commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Let a whole fleet live on the server, with brokers, clients, restarts; PASS or FAIL
+    Fleet(Box<LifeArgs>),
+    /// Find the highest rate that meets an objective
+    FindMax(Box<FindMaxArgs>),
     /// Register a fleet of brokers and topics
     Fill(FillArgs),
     /// Ask for routes; measure latency and the server's CPU per query
@@ -95,6 +107,12 @@ pub struct QueryArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub load: LoadArgs,
+    /// Make so many runs; median and range of each figure are printed
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Do not measure what this generator makes of a server that does nothing
+    #[arg(long)]
+    pub no_ceiling: bool,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub output: OutputArgs,
@@ -306,29 +324,29 @@ pub struct LoadArgs {
     pub pin: Vec<usize>,
 }
 
-fn number(text: &str) -> Result<f64, String> {
+pub(crate) fn number(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| "not a number".to_owned())
 }
 
-fn within(text: &str, from: f64, to: f64, unit: &str) -> Result<f64, String> {
+pub(crate) fn within(text: &str, from: f64, to: f64, unit: &str) -> Result<f64, String> {
     let instead = format!("give {from} to {to}{unit}");
     let value = number(text).map_err(|e| format!("{e}; {instead}"))?;
     if (from..=to).contains(&value) { Ok(value) } else { Err(instead) }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     within(text, 0.1, 3600.0, " seconds")
 }
 
-fn zero_or_seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn zero_or_seconds(text: &str) -> Result<f64, String> {
     within(text, 0.0, 3600.0, " seconds")
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     within(text, 0.0, 1.0, ", such as 0.1 for 10 %")
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     within(text, 0.1, 1e8, " queries a second")
 }
 
@@ -441,7 +459,7 @@ mod tests {
     fn each_example_of_the_help_is_accepted() {
         let examples: Vec<&str> =
             EXAMPLES.lines().filter_map(|line| line.strip_prefix("  loadgen ")).collect();
-        assert_eq!(examples.len(), 3);
+        assert_eq!(examples.len(), 5);
         for example in examples {
             let arguments = std::iter::once("loadgen").chain(example.split(' '));
             let parsed = Cli::try_parse_from(arguments).map(|cli| cli.command);

@@ -19,9 +19,11 @@
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
 pub mod assertion;
+pub mod ceiling;
 pub mod chance;
 pub mod check;
 pub mod cli;
+pub mod cli_fleet;
 pub mod compare;
 pub mod connection;
 pub mod engine;
@@ -42,6 +44,7 @@ pub mod process;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod search;
 pub mod shape;
 pub mod sources;
 pub mod stop;

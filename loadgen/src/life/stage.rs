@@ -1,6 +1,7 @@
 //! A living fleet from its first registration to its report: who sits on which thread, what
 //! happens when, and what came of it.
 
+use std::fmt::Write as _;
 use std::net::TcpStream;
 use std::process::{Child, Command};
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use hdrhistogram::Histogram;
 use crate::chance::Chance;
 use crate::failure::{Failure, run_failure};
 use crate::fill::{self, FillReport, Registered};
+use crate::host::unix_ms;
 use crate::life::admin::{Admin, Kind};
 use crate::life::broker::Broker;
 use crate::life::class::Setting;
@@ -26,7 +28,6 @@ use crate::life::role::Role;
 use crate::life::verify::Verifier;
 use crate::life::wording::Wording;
 use crate::life::world::World;
-use crate::host::unix_ms;
 use crate::limits;
 use crate::measure::{Errors, Measured, Window, histogram, nanos};
 use crate::preflight;
@@ -74,6 +75,26 @@ pub struct Story {
     pub fill: FillReport,
     /// Times with lost connections.
     pub gaps: Vec<Gap>,
+}
+
+impl Story {
+    /// What happened besides answers and times.
+    pub fn words(&self) -> String {
+        let mut out = String::new();
+        for (what, count) in &self.run.totals.counts {
+            let _ = writeln!(out, "  {count:>9} {what}");
+        }
+        for gap in &self.gaps {
+            let seconds = (gap.to_ns - gap.from_ns) as f64 / 1e9;
+            let from = gap.from_ns as f64 / 1e9;
+            let _ = writeln!(
+                out,
+                "  {:>9} connections lost from {from:.2} s on; all were back after {seconds:.2} s",
+                gap.connections
+            );
+        }
+        out
+    }
 }
 
 /// Lets a fleet live on the target.
