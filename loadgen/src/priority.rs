@@ -4,6 +4,7 @@ use rustix::process::setpriority_process;
 
 /// As `nice` counts: the generator's threads go first, what runs beside them does not.
 const FIRST: i32 = -15;
+const USUAL: i32 = 0;
 
 /// Lets the calling thread, and those it starts, go before everything of the usual priority.
 /// Returns whether that was allowed (it takes root, or `CAP_SYS_NICE`): without it, latency
@@ -16,7 +17,7 @@ pub fn first() -> bool {
 /// The usual priority again, for a thread started by one that goes [`first`]. Always allowed.
 pub fn usual() {
     // Refused only where raising was refused as well, and then nothing has to be undone.
-    let _ = setpriority_process(None, 0);
+    let _ = setpriority_process(None, USUAL);
 }
 
 #[cfg(test)]

@@ -25,10 +25,12 @@ use crate::fleet::Fleet;
 use crate::host::Host;
 use crate::launch::{self, Recipe, Server};
 use crate::limits;
-use crate::pace::Arrivals;
+use crate::loads;
+use crate::preflight;
 use crate::priority;
+use crate::record::Run;
 use crate::registrar::{Form, Registrar};
-use crate::run::{Load, RunResult, Target, run};
+use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 use crate::table::{self, Finding};
 
@@ -105,7 +107,7 @@ pub struct ScaleArgs {
 /// When a server cannot be started, or a run or a registration fails.
 pub fn scale(args: &ScaleArgs, stop: &Stop) -> Result<bool, Failure> {
     let host = Host::now();
-    limits::check_connections(u64::from(args.crowd) + 64)?;
+    preflight::raise_open_files(u64::from(args.crowd) + 64)?;
     let cpus = limits::cpus_allowed();
     limits::pin(&[args.pin])?;
     let mut stage = Stage { args, stop, cpus, findings: Vec::new(), invalid: Vec::new() };
@@ -192,40 +194,27 @@ impl Stage<'_> {
     }
 
     /// A closed loop, for CPU a query.
-    fn closed(&self, connections: u32, depth: usize, topics: u32) -> Load {
-        Load {
-            connections,
-            depth,
-            seconds: self.args.seconds,
-            warmup_seconds: (self.args.seconds / 3.0).max(0.2),
-            topics,
-            misses: 0.0,
-            seed: 1,
-            rate: None,
-            arrivals: Arrivals::Poisson,
-            threads: 1,
-            timeout_ms: 5000,
-            lateness_bound_us: 1000,
-            pin: vec![self.args.pin],
-        }
+    fn closed(&self, target: &Target, connections: u32, depth: usize, topics: u32) -> Load {
+        let (seconds, pin) = (self.args.seconds, self.args.pin);
+        Load { topics, ..loads::closed(target.address, connections, depth, seconds, pin) }
     }
 
     /// An open loop, for times.
-    fn open(&self, fleet: &Fleet) -> Load {
-        let rate = Some(RATE);
+    fn open(&self, target: &Target, fleet: &Fleet) -> Load {
         let topics = fleet.topics.min(TOPICS_ASKED);
-        Load { rate, warmup_seconds: 1.0, ..self.closed(64, 1, topics) }
+        let closed = self.closed(target, 64, 1, topics);
+        Load { rate: Some(RATE), warmup_seconds: 1.0, ..closed }
     }
 
     /// One run; what makes it worthless is remembered.
-    fn run(&mut self, what: &str, load: &Load, target: &Target) -> Result<RunResult, Failure> {
+    fn run(&mut self, what: &str, load: &Load, target: &Target) -> Result<Run, Failure> {
         self.go_on()?;
         let result = run(load, target, self.stop)?;
         self.judge(what, &result);
         Ok(result)
     }
 
-    fn judge(&mut self, what: &str, result: &RunResult) {
+    fn judge(&mut self, what: &str, result: &Run) {
         println!("{what:<24} {}", crate::report::progress_words(0, result));
         self.invalid.extend(result.invalid.iter().map(|why| format!("{what}: {why}")));
     }
@@ -237,7 +226,7 @@ impl Stage<'_> {
         load: &Load,
         target: &Target,
         work: impl FnOnce(Over<'_>) -> Result<T, Failure> + Send,
-    ) -> Result<(RunResult, T), Failure> {
+    ) -> Result<(Run, T), Failure> {
         self.go_on()?;
         let (over, stop) = (AtomicBool::new(false), self.stop);
         let (result, done) = std::thread::scope(|scope| {
@@ -267,9 +256,9 @@ impl Stage<'_> {
         let (mut quiet, mut beside, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         let mut done = Vec::new();
         for _ in 0..self.args.rounds {
-            let before = self.run("quiet", load, target)?.response.p99_9_us;
+            let before = self.run("quiet", load, target)?.percentiles("response").p99_9_us;
             let (result, found) = self.run_beside(what, load, target, &mut disturb)?;
-            let during = result.response.p99_9_us;
+            let during = result.percentiles("response").p99_9_us;
             quiet.push(before);
             beside.push(during);
             ratios.push(during / before);

@@ -17,10 +17,13 @@ use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
 use crate::host::Host;
 use crate::launch::{self, Recipe, Server};
 use crate::limits;
+use crate::loads;
+use crate::preflight;
 use crate::priority;
 use crate::process::Process;
+use crate::record::{Cost, Run};
 use crate::registrar::{Form, Registrar};
-use crate::run::{Load, RunResult, Target, run};
+use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 use crate::table;
 
@@ -126,7 +129,7 @@ pub fn versus(args: &VersusArgs, stop: &Stop) -> Result<bool, Failure> {
     }
     let host = Host::now();
     // Also for the servers, which inherit the limit.
-    limits::check_connections(u64::from(args.crowd) + 64)?;
+    preflight::raise_open_files(u64::from(args.crowd) + 64)?;
     limits::pin(&[args.pin])?;
     let fleet = Fleet { brokers: BROKERS, topics: TOPICS, route_width: 4, cluster: "bench".into() };
     let fleet = Arc::new(fleet.checked()?);
@@ -231,7 +234,9 @@ impl Contest<'_> {
             // Half of it as in the works with one question at a time, half as in those with many.
             for depth in [1, 16] {
                 let piece = (left.min(WARM_PIECE_SECONDS) / 2.0).max(0.1);
-                let load = Load { misses: 0.2, ..self.load(64, depth, piece, 0.0) };
+                let to = side.target.address;
+                let load = loads::closed(to, 64, depth, piece, self.args.pin);
+                let load = Load { misses: 0.2, warmup_seconds: 0.0, ..load };
                 run(&load, &side.target, self.stop)?;
             }
             left -= WARM_PIECE_SECONDS;
@@ -239,29 +244,13 @@ impl Contest<'_> {
         Ok(())
     }
 
-    fn load(&self, connections: u32, depth: usize, seconds: f64, warmup_seconds: f64) -> Load {
-        Load {
-            connections,
-            depth,
-            seconds,
-            warmup_seconds,
-            topics: TOPICS,
-            misses: 0.0,
-            seed: 1,
-            rate: None,
-            arrivals: crate::pace::Arrivals::Poisson,
-            threads: 1,
-            timeout_ms: 5000,
-            lateness_bound_us: 1000,
-            pin: vec![self.args.pin],
-        }
-    }
-
     /// The floor answers with as many bytes as the first server.
     fn add_floor(&mut self) -> Result<FloorChild, Failure> {
-        let load = Load { misses: 0.5, ..self.load(16, 1, 0.3, 0.0) };
         let first = self.sides.first().ok_or_else(|| usage("give a --server"))?;
-        let (hit, miss) = run(&load, &first.target, self.stop)?.answer_bytes();
+        let load = loads::closed(first.target.address, 16, 1, 0.3, self.args.pin);
+        let load = Load { misses: 0.5, ..load };
+        let answers = run(&load, &first.target, self.stop)?;
+        let (hit, miss) = (answers.answer_bytes("hit"), answers.answer_bytes("miss"));
         let whole = |mean: Option<f64>| {
             mean.and_then(|mean| format!("{mean:.0}").parse().ok()).unwrap_or(ANSWER_BYTES_MIN)
         };
@@ -287,10 +276,10 @@ impl Contest<'_> {
         for at in 0..self.sides.len() {
             self.go_on()?;
             let connections = work.connections.unwrap_or(self.args.crowd);
-            let (seconds, rate) = (self.args.seconds, work.rate);
-            let load = self.load(connections, work.depth, seconds, (seconds / 3.0).max(0.2));
-            let load = Load { misses: work.misses, rate, ..load };
             let side = &mut self.sides[at];
+            let (seconds, pin) = (self.args.seconds, self.args.pin);
+            let load = loads::closed(side.target.address, connections, work.depth, seconds, pin);
+            let load = Load { misses: work.misses, rate: work.rate, ..load };
             side.keep_alive()?;
             let alone = side.brokers.is_empty();
             if f64::from(connections) > side.most || (work.register_every.is_some() && alone) {
@@ -299,7 +288,7 @@ impl Contest<'_> {
             let brokers = std::mem::take(&mut side.brokers);
             let (result, brokers) = work.run(&load, &side.target, brokers, self.stop)?;
             side.brokers = brokers;
-            self.others.push(result.others_share());
+            self.others.extend(result.cost.as_ref().map(Cost::others_share));
             self.valid &= result.invalid.is_empty();
             let line = crate::report::progress_words(number, &result);
             println!("{:<18} {line}", work.name);
@@ -308,16 +297,16 @@ impl Contest<'_> {
         Ok(())
     }
 
-    fn note(&mut self, at: usize, work: &Work, result: &RunResult) {
+    fn note(&mut self, at: usize, work: &Work, result: &Run) {
         let side = &mut self.sides[at];
-        let (hit, miss) = result.answer_bytes();
-        side.note(Figure::Cpu(work.name), result.server_us_per_query());
-        side.note(Figure::Rate(work.name), result.rate() / 1e3);
-        side.note(Figure::P999(work.name), result.response.p99_9_us);
-        side.note(Figure::HitBytes, hit);
-        side.note(Figure::MissBytes, miss);
+        side.note(Figure::Cpu(work.name), result.server_us_per_answer());
+        side.note(Figure::Rate(work.name), result.totals.rate / 1e3);
+        side.note(Figure::P999(work.name), result.percentiles("response").p99_9_us);
+        side.note(Figure::HitBytes, result.answer_bytes("hit"));
+        side.note(Figure::MissBytes, result.answer_bytes("miss"));
         if work.connections.is_none() {
-            let rss = result.server.as_ref().map(|server| mebibytes(server.rss_bytes));
+            let server = result.cost.as_ref().and_then(|cost| cost.server.as_ref());
+            let rss = server.map(|server| mebibytes(server.rss_bytes));
             side.note(Figure::Crowded, rss);
         }
     }

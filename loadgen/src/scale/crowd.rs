@@ -59,14 +59,15 @@ pub(super) fn connections(stage: &mut Stage<'_>) -> Result<(), Failure> {
         switches.push((used.voluntary_switches + used.forced_switches) as f64 / seconds);
         busy.push(used.cpu_ns as f64 / 1e6 / seconds);
         drop(crowd);
-        let result = stage.run("900 x 1", &stage.closed(900, 1, 1000), &target)?;
-        let small = result.server_us_per_query();
-        let result = stage.run("crowd", &stage.closed(count, 1, 1000), &target)?;
-        let large = result.server_us_per_query();
+        let result = stage.run("900 x 1", &stage.closed(&target, 900, 1, 1000), &target)?;
+        let small = result.server_us_per_answer();
+        let result = stage.run("crowd", &stage.closed(&target, count, 1, 1000), &target)?;
+        let large = result.server_us_per_answer();
         few.extend(small);
         many.extend(large);
         ratios.extend(small.zip(large).map(|(small, large)| large / small));
-        resident.extend(result.server.map(|used| used.rss_bytes as f64 / f64::from(1 << 20)));
+        let used = result.cost.and_then(|cost| cost.server);
+        resident.extend(used.map(|used| used.rss_bytes as f64 / f64::from(1 << 20)));
     }
     drop(brokers);
     let bytes = Some(Bound::AtMost(IDLE_BYTES));
@@ -118,7 +119,8 @@ pub(super) fn closes(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let fleet = fleet(4, 1000, 4)?;
     let server = stage.start(0)?;
     let _brokers = stage.fill(&server, &fleet, None)?;
-    let (load, target) = (stage.open(&fleet), stage.target(&server, &fleet));
+    let target = stage.target(&server, &fleet);
+    let load = stage.open(&target, &fleet);
     let program =
         std::env::current_exe().map_err(|e| run_failure(format!("where this program is: {e}")))?;
     let bytes = FloorBytes { hit: 1000, miss: 300 };

@@ -24,7 +24,7 @@ pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
         let (mut ratios, mut each) = (Vec::new(), Vec::new());
         for _ in 0..stage.args.rounds {
             let before = by_shard(&server)?;
-            let load = stage.closed(count, 1, 1000);
+            let load = stage.closed(&target, count, 1, 1000);
             let result = stage.run(&format!("{count} x 1"), &load, &target)?;
             let after = by_shard(&server)?;
             let used = after.iter().map(|(name, ns)| ns - before.get(name).unwrap_or(&0));
@@ -35,7 +35,7 @@ pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
             let most = used.iter().copied().fold(0.0, f64::max);
             let least = used.iter().copied().fold(f64::INFINITY, f64::min);
             ratios.push(most / least);
-            each.extend(result.server_us_per_query());
+            each.extend(result.server_us_per_answer());
         }
         let what = format!("{count} connections");
         let bound = Some(Bound::AtMost(TIMES_LEAST));

@@ -9,7 +9,7 @@ use crate::fleet::Fleet;
 use crate::measure::nanos;
 use crate::priority;
 use crate::registrar::{Form, Registrar};
-use crate::run::{Load, Target};
+use crate::run::Load;
 use crate::table::Target as Bound;
 
 use super::{Over, Stage, fleet};
@@ -88,7 +88,8 @@ pub(super) fn storm(stage: &mut Stage<'_>, form: Form) -> Result<(), Failure> {
         // Compressing takes a while; nobody is to be forgotten meanwhile.
         broker.heartbeat()?;
     }
-    let (load, target) = (stage.open(&fleet), stage.target(&server, &fleet));
+    let target = stage.target(&server, &fleet);
+    let load = stage.open(&target, &fleet);
     priority::first();
     let what = match form {
         Form::Raw => "storm",
@@ -104,7 +105,8 @@ pub(super) fn large(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let fleet = fleet(5, 1000, 4)?;
     let server = stage.start(0)?;
     let mut brokers = stage.fill(&server, &fleet, None)?;
-    let (load, target) = (stage.open(&fleet), stage.target(&server, &fleet));
+    let target = stage.target(&server, &fleet);
+    let load = stage.open(&target, &fleet);
     let (Some(mut giant), Some(mut small)) = (brokers.pop(), brokers.pop()) else {
         return Err(run_failure("a fleet of five brokers has two"));
     };
@@ -173,7 +175,8 @@ pub(super) fn churn(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let fleet = fleet(4, 100_000, 4)?;
     let server = stage.start(0)?;
     let mut brokers = stage.fill(&server, &fleet, None)?;
-    let (load, target) = (stage.open(&fleet), stage.target(&server, &fleet));
+    let target = stage.target(&server, &fleet);
+    let load = stage.open(&target, &fleet);
     priority::first();
     let mut next_topic = fleet.topics;
     let rates = stage.quiet_and("churn", &load, &target, |over| {
@@ -204,8 +207,8 @@ pub(super) fn wide(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let Some(one) = brokers.first_mut() else { return Ok(()) };
     let topics: Vec<u32> = (0..fleet.topics).collect();
     one.prepare(&fleet, &topics, Form::Raw)?;
-    let load = Load { rate: Some(WIDE_RATE), topics: 32, ..stage.open(&fleet) };
-    let target: Target = stage.target(&server, &fleet);
+    let target = stage.target(&server, &fleet);
+    let load = Load { rate: Some(WIDE_RATE), topics: 32, ..stage.open(&target, &fleet) };
     priority::first();
     let what = "wide routes change";
     let stormed =
