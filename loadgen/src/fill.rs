@@ -21,6 +21,8 @@ use crate::wire::{
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 /// A registration of many topics may take a Java server seconds.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes sent at once.
+const PIECE_BYTES: usize = 32 << 10;
 /// Topics in one registration: about 4 MB of body, well below the frame limit.
 const TOPICS_PER_CALL: usize = 20_000;
 
@@ -267,7 +269,10 @@ impl Caller {
         self.next_opaque += 1;
         let mut out = Vec::new();
         Request { code, opaque, fields, body }.append_to(&mut out);
-        self.socket.write_all(&out).map_err(|e| format!("sending: {e}"))?;
+        // In pieces: the kernel copies a piece without letting anybody else have the CPU.
+        for piece in out.chunks(PIECE_BYTES) {
+            self.socket.write_all(piece).map_err(|e| format!("sending: {e}"))?;
+        }
         loop {
             let frame = first_frame(&self.unread).map_err(|e| e.to_string())?;
             if let Some(frame) = frame {

@@ -7,14 +7,16 @@ use crate::run::Load;
 use crate::shape::Shape;
 use crate::sources::{Ending, Prefix, Sources};
 
-/// Connections from one address of this machine; more come from further ones.
-const PER_SOURCE: u32 = 4000;
+/// Addresses of this machine that connections come from: each has its own ports, of which earlier
+/// work may have left some at rest.
+const SOURCES: u32 = 16;
 
 /// A closed loop of one generator thread, pinned. What was not given has its usual value and can be
 /// replaced. Connections are reset at the end, so that no port rests before the next run.
 pub fn closed(to: SocketAddr, connections: u32, depth: usize, seconds: f64, pin: usize) -> Load {
     let many = u64::from(connections);
-    let sources = Sources::plan(to, many, Some(Prefix::LOOPBACK), Some(PER_SOURCE));
+    let sources =
+        Sources::plan(to, many, Some(Prefix::LOOPBACK), Some(connections.div_ceil(SOURCES)));
     Load {
         connections,
         depth,

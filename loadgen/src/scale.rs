@@ -215,7 +215,9 @@ impl Stage<'_> {
     }
 
     fn judge(&mut self, what: &str, result: &Run) {
-        println!("{what:<24} {}", crate::report::progress_words(0, result));
+        let late = result.percentiles("lateness").p99_9_us;
+        let late = if late > 0.0 { format!("  late p99.9 {late:.0} us") } else { String::new() };
+        println!("{what:<24} {}{late}", crate::report::progress_words(0, result));
         self.invalid.extend(result.invalid.iter().map(|why| format!("{what}: {why}")));
     }
 

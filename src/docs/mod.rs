@@ -4,3 +4,4 @@ pub mod decisions;
 pub mod differences;
 pub mod glossary;
 pub mod performance;
+pub mod scaling;

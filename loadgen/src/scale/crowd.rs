@@ -17,8 +17,8 @@ use crate::wire::{OPAQUE_FIRST, RouteQuery, first_frame};
 
 use super::{Over, Stage, fleet};
 
-/// Addresses of this machine that connections go to in turn: each has its own local ports.
-const ADDRESSES: u16 = 16;
+/// Addresses of this machine that the crowd goes to in turn: each has its own local ports.
+const ADDRESSES: u32 = 16;
 const CLOSES_PER_SECOND: u32 = 8000;
 /// User-space bytes of an idle connection.
 const IDLE_BYTES: f64 = 2048.0;
@@ -29,7 +29,7 @@ const IDLE_SWITCHES: f64 = 20.0;
 const TIMES_FLOOR: f64 = 1.5;
 
 fn address(number: u32, port: u16) -> SocketAddr {
-    let host = u8::try_from(number % u32::from(ADDRESSES)).unwrap_or(0) + 1;
+    let host = u8::try_from(number % ADDRESSES).unwrap_or(0) + 1;
     SocketAddr::from((Ipv4Addr::new(127, 0, 0, host), port))
 }
 
@@ -167,7 +167,8 @@ fn come_and_go(port: u16, over: &Over<'_>) -> Result<f64, Failure> {
     let began = Instant::now();
     let mut count = 0u32;
     while !over.is() {
-        let to = address(count, port);
+        // The floor has this one alone. Ports at rest are used again after a second here.
+        let to = address(0, port);
         TcpStream::connect(to).map_err(|e| run_failure(format!("connecting to {to}: {e}")))?;
         count += 1;
         let due = began + Duration::from_secs(1) * count / CLOSES_PER_SECOND;

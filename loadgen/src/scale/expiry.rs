@@ -5,24 +5,26 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, run_failure};
 use crate::fill::Caller;
-use crate::fleet::Fleet;
+use crate::fleet::{Asked, Fleet};
 use crate::launch::Server;
 use crate::priority;
 use crate::registrar::Registrar;
 use crate::run::Load;
 use crate::table::Target as Bound;
+use crate::wire::{ROUTE_BY_TOPIC, SUCCESS};
 
 use super::{Over, Stage, TIMES_QUIET, fleet};
 
-/// Asks for all brokers and clusters.
-const CLUSTER_INFO: u16 = 106;
-/// Asks for all topics.
-const ALL_TOPICS: u16 = 206;
+/// Asks for all brokers and clusters, and for all topics: at the end, as these are long answers,
+/// which would disturb what is measured.
+const LISTS: [u16; 2] = [106, 206];
+/// Topics that are asked about in turn while they go.
+const SAMPLES: u32 = 50;
 /// What brokers say about how long they may be silent.
 const SILENCE: Duration = Duration::from_secs(15);
 /// The Java server looks for silent brokers every 5 s.
 const SCAN: Duration = Duration::from_secs(5);
-const ASK_EVERY: Duration = Duration::from_millis(20);
+const ASK_EVERY: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// How the fleet goes.
@@ -85,8 +87,7 @@ fn leave(
     brokers.iter_mut().try_for_each(Registrar::heartbeat)?;
     let silent_since = Instant::now();
     let address = server.address;
-    let present = listed(&mut Caller::connect(address).map_err(run_failure)?, CLUSTER_INFO)?;
-    if !present {
+    if !is_there(&mut Caller::connect(address).map_err(run_failure)?, Asked::Topic(0))? {
         return Err(run_failure("the brokers went before they fell silent: the machine is slow"));
     }
     let seconds = stage.args.seconds;
@@ -104,27 +105,45 @@ fn leave(
                 Instant::now()
             }
         };
-        all_gone(address, due, &over)
+        all_gone(address, fleet, due, &over)
     })?;
     priority::usual();
     Ok(Gone { late_ms, quiet_us, beside_us: result.percentiles("response").p99_9_us })
 }
 
 /// Waits until no broker and no topic is left; returns how long that was after `due`, in ms.
-fn all_gone(address: SocketAddr, due: Instant, over: &Over<'_>) -> Result<f64, Failure> {
+fn all_gone(
+    address: SocketAddr,
+    fleet: &Fleet,
+    due: Instant,
+    over: &Over<'_>,
+) -> Result<f64, Failure> {
     let mut caller = Caller::connect(address).map_err(run_failure)?;
     let began = Instant::now();
-    while listed(&mut caller, CLUSTER_INFO)? || listed(&mut caller, ALL_TOPICS)? {
-        if began.elapsed() > PATIENCE || over.1.asked() {
-            return Err(run_failure("brokers or topics are still there after a minute"));
+    let step = usize::try_from(fleet.topics / SAMPLES).unwrap_or(1).max(1);
+    for topic in (0..fleet.topics).step_by(step) {
+        while is_there(&mut caller, Asked::Topic(topic))? {
+            if began.elapsed() > PATIENCE || over.1.asked() {
+                return Err(run_failure("topics are still there after a minute"));
+            }
+            std::thread::sleep(ASK_EVERY);
         }
-        std::thread::sleep(ASK_EVERY);
     }
-    Ok(Instant::now().saturating_duration_since(due).as_secs_f64() * 1e3)
+    let late_ms = Instant::now().saturating_duration_since(due).as_secs_f64() * 1e3;
+    for code in LISTS {
+        let names = |body: &[u8]| body.windows(6).any(|window| window == b"bench-");
+        let left = caller.call(code, &[], b"", |frame| names(frame.body)).map_err(run_failure)?;
+        if left {
+            return Err(run_failure(format!("brokers or topics are left in the list of {code}")));
+        }
+    }
+    Ok(late_ms)
 }
 
-/// Whether the answer names any broker or topic of the fleet.
-fn listed(caller: &mut Caller, code: u16) -> Result<bool, Failure> {
-    let names = |body: &[u8]| body.windows(6).any(|window| window == b"bench-");
-    caller.call(code, &[], b"", |frame| names(frame.body)).map_err(run_failure)
+/// Whether the topic has a route.
+fn is_there(caller: &mut Caller, asked: Asked) -> Result<bool, Failure> {
+    let name = asked.name();
+    let fields = [("topic", &*String::from_utf8_lossy(&name))];
+    let code = caller.call(ROUTE_BY_TOPIC, &fields, b"", |frame| frame.code);
+    Ok(code.map_err(run_failure)? == SUCCESS)
 }

@@ -19,6 +19,7 @@ const AT_ONCE: usize = 4;
 /// Topics whose registration is just below the frame limit of 16 MiB.
 const LARGEST_TOPICS: u32 = 80_000;
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_secs(60);
 const NEW_TOPICS_PER_SECOND: u32 = 1000;
 /// Queries a second for the widest routes, whose answers have 66 kB.
 const WIDE_RATE: f64 = 1000.0;
@@ -157,7 +158,8 @@ struct Beats {
 }
 
 fn heartbeats(broker: &mut Registrar, over: &Over<'_>) -> Result<Beats, Failure> {
-    let mut took = Histogram::<u64>::new(3).expect("three digits are allowed");
+    let mut took = Histogram::<u64>::new_with_bounds(1, nanos(LONGEST), 3)
+        .expect("bounds and precision are in range");
     let mut next = Instant::now();
     while !over.is() {
         broker.heartbeat()?;
