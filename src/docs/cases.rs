@@ -62,6 +62,8 @@
 //! * `CVE-2023-37582` Settings changed over the wire must not write files: `settings.scn`,
 //!   `settings_refused.scn`.
 //! * `#7542` Nor strangle the server: `settings.scn`.
+//! * `#1842` Who may change something can be limited by network: `access.rs`.
+//! * `rocketmq-rust#10097` Nothing is limited unless asked for: `access.rs`.
 //! * `CVE-2024-23321` No secret is shown: `tls.rs`.
 //! * `#8913` A settings file with mistakes is refused, each named: `startup.rs`.
 //!
@@ -82,8 +84,8 @@
 //!   `connections.scn` "all brokers of a closed connection go".
 //! * `MQVersion.value2Version` fails for a negative version: `registration.scn` "a negative version
 //!   is refused".
-//! * `RouteInfoManager.getTopicsByCluster` answers success for an unknown cluster. Kept: `lists.scn`
-//!   "an unknown cluster has no topics".
+//! * `RouteInfoManager.getTopicsByCluster` answers success for an unknown cluster. Kept:
+//!   `lists.scn` "an unknown cluster has no topics".
 //! * `RouteInfoManager.registerBroker` answers success when it fails midway: `bodies.scn` "a topic
 //!   without a name refuses the whole registration", "a null mapping refuses the whole
 //!   registration".
