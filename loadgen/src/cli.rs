@@ -9,6 +9,8 @@ use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
 use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
 use crate::pace::Arrivals;
 use crate::run::Load;
+use crate::scale::ScaleArgs;
+use crate::versus::VersusArgs;
 
 /// The examples of `--help`; a test parses each of them.
 pub const EXAMPLES: &str = "\
@@ -45,6 +47,10 @@ pub enum Command {
     Query(QueryArgs),
     /// Measure server and echo floor in turns; print the ratio of their CPU per query
     Compare(CompareArgs),
+    /// Start several servers, measure them and the floor in turns; print one table
+    Versus(VersusArgs),
+    /// Start a server and see how it fares as the fleet grows; print figures and targets
+    Scale(ScaleArgs),
     /// Measure the echo floor alone
     Floor(FloorArgs),
     /// Be the echo floor (the other commands start this themselves)

@@ -185,14 +185,14 @@ impl Broker {
 }
 
 /// One question at a time over a blocking socket.
-struct Caller {
+pub(crate) struct Caller {
     socket: TcpStream,
     unread: Vec<u8>,
     next_opaque: u32,
 }
 
 impl Caller {
-    fn connect(target: SocketAddr) -> Result<Self, String> {
+    pub(crate) fn connect(target: SocketAddr) -> Result<Self, String> {
         let socket = TcpStream::connect_timeout(&target, Duration::from_secs(3))
             .map_err(|e| format!("connecting to {target}: {e}"))?;
         socket
@@ -203,7 +203,7 @@ impl Caller {
         Ok(Self { socket, unread: Vec::new(), next_opaque: 1 })
     }
 
-    fn call_for_success(
+    pub(crate) fn call_for_success(
         &mut self,
         code: u16,
         fields: &[(&str, &str)],
@@ -216,7 +216,7 @@ impl Caller {
     }
 
     /// Sends a request and hands its answer to `take`. What the server says unasked is skipped.
-    fn call<T>(
+    pub(crate) fn call<T>(
         &mut self,
         code: u16,
         fields: &[(&str, &str)],

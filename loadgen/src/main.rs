@@ -20,7 +20,9 @@ use loadgen::limits;
 use loadgen::process::Process;
 use loadgen::report::{self, Document, SCHEMA};
 use loadgen::run::{Load, Target, run};
+use loadgen::scale::scale;
 use loadgen::stop::Stop;
+use loadgen::versus::versus;
 
 /// The numbers are there, and must not be used.
 const EXIT_INVALID: u8 = 3;
@@ -30,6 +32,12 @@ fn main() -> ExitCode {
         Command::Fill(args) => fill_and_hold(&args),
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
+        Command::Versus(args) => {
+            Stop::on_signals().and_then(|stop| versus(&args, &stop)).map(Validity::of_valid)
+        }
+        Command::Scale(args) => {
+            Stop::on_signals().and_then(|stop| scale(&args, &stop)).map(Validity::of_valid)
+        }
         Command::Floor(args) => floor(&args),
         Command::FloorServer(args) => floor_server(&args),
     };
@@ -51,6 +59,10 @@ enum Validity {
 impl Validity {
     fn of(invalid: bool) -> Self {
         if invalid { Validity::Invalid } else { Validity::Valid }
+    }
+
+    fn of_valid(valid: bool) -> Self {
+        Self::of(!valid)
     }
 }
 
