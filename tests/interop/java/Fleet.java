@@ -12,8 +12,6 @@ final class Fleet {
     static final String B = "broker-b";
     /** A broker, in a cluster of its own, that compresses its registrations. */
     static final String COMPRESSING = "broker-z";
-    /** The broker of {@link #secure}. */
-    static final String SECURE = "broker-t";
 
     final Setup setup;
     final NameServer server;
@@ -31,47 +29,70 @@ final class Fleet {
         this.mqadmin = mqadmin;
     }
 
-    Fleet(Setup setup) {
-        this(setup, new NameServer(setup, "server", List.of()), new Mqadmin(setup, "mqadmin"));
-        add(new Broker(setup, A, CLUSTER, List.of(), List.of()));
-        // The second one sends RocketMQ's binary header instead of the JSON one.
-        add(new Broker(setup, B, CLUSTER, List.of("-Drocketmq.serialize.type=ROCKETMQ"),
-            List.of()));
-        add(new Broker(setup, COMPRESSING, "CompressingCluster", List.of(),
-            List.of("compressedRegister=true")));
+    /** The fleet that most steps share. */
+    static Fleet common(Setup setup) {
+        Fleet fleet = new Fleet(setup, new NameServer(setup, "server", List.of()),
+            new Mqadmin(setup, "mqadmin", JarSet.V5));
+        return fleet.with(
+            Broker.Plan.of(A),
+            // The second one sends RocketMQ's binary header instead of the JSON one.
+            Broker.Plan.of(B).withJvm("-Drocketmq.serialize.type=ROCKETMQ"),
+            Broker.Plan.of(COMPRESSING).in("CompressingCluster").with("compressedRegister=true"));
     }
 
-    /** A fleet of its own, with one broker, whose programs speak TLS alone. Not started. */
+    /** A fleet with a server of its own, and the mqadmin of this one. Not started. */
+    Fleet another(String serverName, String... settings) {
+        return new Fleet(setup, new NameServer(setup, serverName, List.of(settings)), mqadmin);
+    }
+
+    /** A fleet whose programs speak TLS alone. Not started. */
     Fleet secure(Tls tls) {
-        Fleet fleet = new Fleet(setup, new NameServer(setup, "tls-server", tls.ofServer()),
-            new Mqadmin(setup, "tls-mqadmin", tls.ofClient()));
-        fleet.add(new Broker(setup, SECURE, CLUSTER, tls.ofBroker(), List.of()));
-        return fleet;
+        return new Fleet(setup, new NameServer(setup, "tls-server", tls.ofServer()),
+            new Mqadmin(setup, "tls-mqadmin", JarSet.V5, tls.ofClient()));
     }
 
-    private void add(Broker broker) {
-        brokers.put(broker.name, broker);
+    /** Adds brokers; labels are unique in the whole run. */
+    Fleet with(Broker.Plan... plans) {
+        for (Broker.Plan plan : plans) brokers.put(plan.label(), new Broker(setup, plan));
+        return this;
     }
 
     /** Starts mqadmin, the server, and some brokers; does not wait for the brokers. */
-    void start(Collection<String> names) throws Exception {
-        mqadmin.start();
+    void start(Collection<String> labels) throws Exception {
+        if (mqadmin.program() == null) mqadmin.start();
         server.start();
-        for (String name : names) broker(name).start(server.address());
+        for (String label : labels) broker(label).start(server.address());
+    }
+
+    /** Starts this fleet with all its brokers, and waits for them. */
+    void startAll() throws Exception {
+        start(brokers.keySet());
+        use(brokers.keySet());
+    }
+
+    /** Ends what this fleet of a single step has started; {@code common} may report its logs. */
+    void end(Fleet common) {
+        List<Program> ended = new ArrayList<>(programs());
+        if (mqadmin == common.mqadmin) ended.remove(mqadmin.program());
+        for (Program program : ended) {
+            program.kill();
+            common.watch(program);
+        }
     }
 
     /** Sees to it that these brokers run and are registered; returns those it waited for. */
-    List<String> use(Collection<String> names) throws Exception {
-        for (String name : names) {
-            if (!broker(name).running()) broker(name).start(server.address());
+    List<String> use(Collection<String> labels) throws Exception {
+        for (String label : labels) {
+            if (!broker(label).running()) broker(label).start(server.address());
         }
-        List<String> awaited = names.stream().filter(name -> !broker(name).registered()).toList();
-        for (String name : awaited) broker(name).awaitRegistered(this);
+        List<String> awaited = labels.stream().filter(label -> !broker(label).registered())
+            .toList();
+        for (String label : awaited) broker(label).awaitRegistered(this);
         return awaited;
     }
 
-    Broker broker(String name) {
-        return brokers.get(name);
+    Broker broker(String label) {
+        return brokers.get(label);
     }
 
     /** Runs an mqadmin command against the fleet's server. */
@@ -120,11 +141,23 @@ final class Fleet {
         return new NameServer(setup, name, List.of());
     }
 
-    /** Runs {@link RoundTrip}; returns the line that it printed. */
-    String roundTrip(String name, String topic, int count, String... jvmOptions)
+    /** Sends a message to one queue, and returns the row: broker, queue, result, message id. */
+    List<String> send(String topic, String body, String broker, int queue) throws Exception {
+        Answer answer = mqadmin("sendMessage", "-t", topic, "-p", body, "-k", "key-1", "-c",
+            "tag-1", "-b", broker, "-i", Integer.toString(queue));
+        List<List<String>> rows = answer.rows();
+        boolean oneRow = rows.size() == 1 && rows.get(0).size() == 4;
+        Expect.that("the table of sendMessage", "one row of four columns", oneRow, answer.text());
+        Expect.equal("broker, queue and result",
+            List.of(broker, Integer.toString(queue), "SEND_OK"), rows.get(0).subList(0, 3));
+        return rows.get(0);
+    }
+
+    /** Runs {@code RoundTrip} with the client of a set; returns the line that it printed. */
+    String roundTrip(JarSet set, String name, String topic, int count, String... jvmOptions)
             throws Exception {
         var folder = setup.runFolder.resolve(name);
-        List<String> command = setup.jvm(folder, 256, jvmOptions);
+        List<String> command = setup.jvm(set, folder, 256, jvmOptions);
         command.addAll(List.of("RoundTrip", server.address(), topic, Integer.toString(count),
             "30"));
         Program client = Program.start(name, folder, Setup.environment(folder), command);

@@ -1,9 +1,12 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Locale;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Stream;
@@ -12,9 +15,13 @@ import java.util.stream.Stream;
  * Runs the steps and reports them. Started by {@code tests/interop/run}, which knows the options
  * and gives the places as system properties.
  *
- * <p>Arguments: names of steps, or none for all; or {@code --list}.
+ * <p>Arguments: names of steps and parts, or none for all; or {@code --list}; or {@code --sets} and
+ * names, which tells the jars that those need besides 5.5.0.
  */
 final class Interop {
+    private static final List<Part> PARTS = List.of(
+        new Part("core", "brokers, mqadmin and client around one server, which restarts",
+            CoreSteps.ALL));
     private static final int TAIL_LINES = 25;
 
     private final Setup setup;
@@ -28,21 +35,26 @@ final class Interop {
     private Interop(Setup setup, String[] chosen) {
         this.setup = setup;
         this.chosen = chosen;
-        this.fleet = new Fleet(setup);
+        this.fleet = Fleet.common(setup);
     }
 
     public static void main(String[] arguments) throws Exception {
         if (arguments.length == 1 && arguments[0].equals("--list")) {
-            Steps.ALL.forEach(step -> System.out.printf("%-22s %s%s%n", step.name(), step.claim(),
-                step.differs() == null ? "" : " (differs: " + step.differs() + ")"));
+            PARTS.forEach(Interop::list);
+            return;
+        }
+        if (arguments.length > 0 && arguments[0].equals("--sets")) {
+            chosen(Arrays.copyOfRange(arguments, 1, arguments.length)).stream()
+                .flatMap(step -> step.sets().stream()).distinct()
+                .forEach(set -> System.out.println(set.folder));
             return;
         }
         // Runs on Ctrl-C, too.
         Runtime.getRuntime().addShutdownHook(new Thread(Program::endAll, "end all"));
-        Path folder = Path.of(System.getProperty("interop.folder"), "run");
-        deleteAll(folder);
-        Setup setup = new Setup(System.getProperty("interop.server"), folder,
-            Path.of(System.getProperty("interop.logback")), Integer.getInteger("interop.port"));
+        Setup setup = new Setup(System.getProperty("interop.server"),
+            Path.of(System.getProperty("interop.folder")),
+            Path.of(System.getProperty("interop.sources")), Integer.getInteger("interop.port"));
+        deleteAll(setup.runFolder);
         Interop run = new Interop(setup, arguments);
         List<Step> steps = run.steps();
         CountDownLatch done = new CountDownLatch(1);
@@ -61,13 +73,35 @@ final class Interop {
         for (Path path : found) Files.delete(path);
     }
 
-    private List<Step> steps() {
-        List<Step> steps = new ArrayList<>();
-        for (String name : chosen) {
-            steps.add(Steps.ALL.stream().filter(step -> step.name().equals(name)).findFirst()
-                .orElseThrow(() -> refused("there is no step " + name + "; --list shows them")));
+    private static void list(Part part) {
+        System.out.printf("%s: %s%n", part.name(), part.claim());
+        for (Step step : part.steps()) {
+            System.out.printf("  %-22s %s%s%s%n", step.name(), step.claim(),
+                step.slow() == null ? "" : " (only when named: " + step.slow() + ")",
+                step.differs() == null ? "" : " (differs: " + step.differs() + ")");
         }
-        if (chosen.length == 0) steps.addAll(Steps.ALL);
+        System.out.println();
+    }
+
+    /** The steps of these names: steps or parts; without names all that are not slow. */
+    private static List<Step> chosen(String[] names) {
+        Set<Step> steps = new LinkedHashSet<>();
+        for (Part part : PARTS) {
+            boolean wanted = names.length == 0 || Arrays.asList(names).contains(part.name());
+            if (wanted) part.steps().stream().filter(s -> s.slow() == null).forEach(steps::add);
+        }
+        for (String name : names) {
+            if (PARTS.stream().anyMatch(part -> part.name().equals(name))) continue;
+            steps.add(PARTS.stream().flatMap(part -> part.steps().stream())
+                .filter(step -> step.name().equals(name)).findFirst()
+                .orElseThrow(() -> refused("no step or part is called " + name
+                    + "; --list shows them")));
+        }
+        return List.copyOf(steps);
+    }
+
+    private List<Step> steps() {
+        List<Step> steps = new ArrayList<>(chosen(chosen));
         for (Step step : List.copyOf(steps)) {
             if (step.possibleWith(setup.kind)) continue;
             String why = step.name() + " starts and stops servers, and " + setup.server
