@@ -17,6 +17,7 @@ final class Fleet {
     final NameServer server;
     private final Mqadmin mqadmin;
     private final Map<String, Broker> brokers = new LinkedHashMap<>();
+    private Proxy proxy;
     /** Programs of single steps, for the report of a failure. */
     private final List<Program> others = new ArrayList<>();
 
@@ -31,7 +32,8 @@ final class Fleet {
 
     /** The fleet that most steps share. */
     static Fleet common(Setup setup) {
-        Fleet fleet = new Fleet(setup, new NameServer(setup, "server", List.of()),
+        Fleet fleet = new Fleet(setup,
+            new NameServer(setup, "server", List.of("allowRemoteConfigUpdate=true")),
             new Mqadmin(setup, "mqadmin", JarSet.V5));
         return fleet.with(
             Broker.Plan.of(A),
@@ -100,6 +102,11 @@ final class Fleet {
         return mqadmin.run(server.address(), arguments);
     }
 
+    /** Runs an mqadmin command against this address. */
+    Answer mqadminAt(String address, String... arguments) throws Exception {
+        return mqadmin.run(address, arguments);
+    }
+
     /** Runs an mqadmin command against another server. */
     Answer mqadminAt(NameServer other, String... arguments) throws Exception {
         return mqadmin.run(other.address(), arguments);
@@ -136,6 +143,16 @@ final class Fleet {
         return expected;
     }
 
+    /** The proxy of this fleet; started when it is first asked for. */
+    Proxy proxy() throws Exception {
+        if (proxy == null) {
+            proxy = new Proxy(setup);
+            proxy.start(server.address());
+        }
+        watch(proxy.program());
+        return proxy;
+    }
+
     /** A further server of the same kind, on a port and folder of its own; not started. */
     NameServer anotherServer(String name) {
         return new NameServer(setup, name, List.of());
@@ -156,13 +173,19 @@ final class Fleet {
     /** Runs {@code RoundTrip} with the client of a set; returns the line that it printed. */
     String roundTrip(JarSet set, String name, String topic, int count, String... jvmOptions)
             throws Exception {
-        var folder = setup.runFolder.resolve(name);
-        List<String> command = setup.jvm(set, folder, 256, jvmOptions);
+        List<String> command =
+            setup.jvm(set, setup.runFolder.resolve(name), 256, jvmOptions);
         command.addAll(List.of("RoundTrip", server.address(), topic, Integer.toString(count),
             "30"));
+        return clientResult(name, command);
+    }
+
+    /** Runs a client that sends and receives; returns the line that it printed. */
+    String clientResult(String name, List<String> command) throws Exception {
+        var folder = setup.runFolder.resolve(name);
         Program client = Program.start(name, folder, Setup.environment(folder), command);
         watch(client);
-        Expect.equal("the exit code of " + name, 0, client.awaitEnd(60));
+        Expect.equal("the exit code of " + name, 0, client.awaitEnd(90));
         return client.tail(1000).stream().filter(line -> line.startsWith("sent="))
             .findFirst().orElse("(no result line in " + client.log + ")");
     }

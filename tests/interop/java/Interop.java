@@ -15,13 +15,17 @@ import java.util.stream.Stream;
  * Runs the steps and reports them. Started by {@code tests/interop/run}, which knows the options
  * and gives the places as system properties.
  *
- * <p>Arguments: names of steps and parts, or none for all; or {@code --list}; or {@code --sets} and
- * names, which tells the jars that those need besides 5.5.0.
+ * <p>Arguments: names of steps and parts, or none for all; or {@code --list}; or {@code --needs} and
+ * names, which tells the jars that those need besides 5.5.0, and the tools.
  */
 final class Interop {
     private static final List<Part> PARTS = List.of(
         new Part("core", "brokers, mqadmin and client around one server, which restarts",
-            CoreSteps.ALL));
+            CoreSteps.ALL),
+        new Part("clients", "clients of other releases and languages", ClientSteps.ALL),
+        new Part("sweep", "all commands of mqadmin, compared with the Java server",
+            SweepSteps.ALL),
+        new Part("grpc", "clients that speak gRPC, through the proxy", GrpcSteps.ALL));
     private static final int TAIL_LINES = 25;
 
     private final Setup setup;
@@ -43,10 +47,8 @@ final class Interop {
             PARTS.forEach(Interop::list);
             return;
         }
-        if (arguments.length > 0 && arguments[0].equals("--sets")) {
-            chosen(Arrays.copyOfRange(arguments, 1, arguments.length)).stream()
-                .flatMap(step -> step.sets().stream()).distinct()
-                .forEach(set -> System.out.println(set.folder));
+        if (arguments.length > 0 && arguments[0].equals("--needs")) {
+            needs(Arrays.copyOfRange(arguments, 1, arguments.length));
             return;
         }
         // Runs on Ctrl-C, too.
@@ -83,6 +85,24 @@ final class Interop {
         System.out.println();
     }
 
+    /** Prints what {@code tests/interop/run} has to prepare for these steps, a word a line. */
+    private static void needs(String[] names) {
+        List<Step> steps = chosen(names);
+        steps.stream().flatMap(step -> step.sets().stream()).distinct()
+            .forEach(set -> System.out.println("set:" + set.folder));
+        for (Tool tool : Tool.values()) {
+            List<Step> users = steps.stream().filter(s -> s.tools().contains(tool)).toList();
+            if (users.isEmpty()) continue;
+            String missing = tool.missing();
+            if (missing == null) {
+                System.out.println("tool:" + tool.folder);
+                continue;
+            }
+            boolean named = users.stream().anyMatch(s -> Arrays.asList(names).contains(s.name()));
+            if (named || "true".equals(System.getenv("CI"))) throw refused(missing);
+        }
+    }
+
     /** The steps of these names: steps or parts; without names all that are not slow. */
     private static List<Step> chosen(String[] names) {
         Set<Step> steps = new LinkedHashSet<>();
@@ -103,6 +123,12 @@ final class Interop {
     private List<Step> steps() {
         List<Step> steps = new ArrayList<>(chosen(chosen));
         for (Step step : List.copyOf(steps)) {
+            String missing = step.tools().stream().map(Tool::missing).filter(m -> m != null)
+                .findFirst().orElse(null);
+            if (missing != null) {
+                System.out.println("not run: " + step.name() + ", because " + missing);
+                steps.remove(step);
+            }
             if (step.possibleWith(setup.kind)) continue;
             String why = step.name() + " starts and stops servers, and " + setup.server
                 + " is not ours to stop";

@@ -122,6 +122,16 @@ final class Setup {
         return List.of("-Dlogback.configurationFile=" + file);
     }
 
+    /** What a tool has made of its folder. */
+    Path made(Tool tool) {
+        return folder.resolve("clients").resolve(tool.folder);
+    }
+
+    /** A file or folder of {@code tests/interop}. */
+    Path source(String name) {
+        return sources.resolve(name);
+    }
+
     /** The environment of every program: a home of its own. */
     static Map<String, String> environment(Path folder) {
         return Map.of("HOME", folder.toString(), "ROCKETMQ_HOME", folder.toString());

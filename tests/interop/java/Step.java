@@ -11,40 +11,50 @@ import java.util.Set;
  * @param brokers the brokers of the common fleet that must be registered before it begins
  * @param body throws a {@link Mismatch}, or returns what it saw in a few words
  * @param sets the jars it needs besides those of 5.5.0
+ * @param tools what makes and runs its programs of other languages
  * @param controlsServer whether it starts, stops or kills servers
  * @param slow why it runs only when it is named, or null
  * @param differs why the Java NameServer fails this step, or null if it passes, too
  */
 record Step(String name, String claim, List<String> brokers, Body body, Set<JarSet> sets,
-        boolean controlsServer, String slow, String differs) {
+        Set<Tool> tools, boolean controlsServer, String slow, String differs) {
     /** The doing of a step. */
     interface Body {
         String run(Fleet fleet) throws Exception;
     }
 
     Step(String name, String claim, List<String> brokers, Body body) {
-        this(name, claim, brokers, body, EnumSet.noneOf(JarSet.class), false, null, null);
+        this(name, claim, brokers, body, EnumSet.noneOf(JarSet.class),
+            EnumSet.noneOf(Tool.class), false, null, null);
     }
 
     /** Marks a step that runs programs of another release, too. */
     Step thatNeeds(JarSet first, JarSet... more) {
-        return new Step(name, claim, brokers, body, EnumSet.of(first, more), controlsServer, slow,
+        return new Step(name, claim, brokers, body, EnumSet.of(first, more), tools, controlsServer,
+            slow, differs);
+    }
+
+    /** Marks a step that runs a program of another language. */
+    Step thatNeeds(Tool tool) {
+        return new Step(name, claim, brokers, body, sets, EnumSet.of(tool), controlsServer, slow,
             differs);
     }
 
     /** Marks a step that is impossible against a server which somebody else started. */
     Step thatControlsServers() {
-        return new Step(name, claim, brokers, body, sets, true, slow, differs);
+        return new Step(name, claim, brokers, body, sets, tools, true, slow, differs);
     }
 
     /** Marks a step that takes too long to be run unasked. */
     Step thatIsSlow(String reason) {
-        return new Step(name, claim, brokers, body, sets, controlsServer, reason, differs);
+        return new Step(name, claim, brokers, body, sets, tools, controlsServer, reason,
+            differs);
     }
 
     /** Marks a step in which guidepost is meant to do better than the Java NameServer. */
     Step thatDiffers(String reason) {
-        return new Step(name, claim, brokers, body, sets, controlsServer, slow, reason);
+        return new Step(name, claim, brokers, body, sets, tools, controlsServer, slow,
+            reason);
     }
 
     boolean passesWith(Setup.Kind kind) {
