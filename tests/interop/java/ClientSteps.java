@@ -133,23 +133,24 @@ final class ClientSteps {
         String topic = "made-for-go-admin";
         fleet.makeTopic(topic, 4);
         Expect.equal("the topics that the Go client lists",
-            new TreeSet<>(fleet.mqadmin("topicList").lines()), goAdmin(fleet, "list"));
+            new TreeSet<>(fleet.mqadmin("topicList").lines()), goAdmin(fleet, "before", "list"));
         // It tells the name server alone, and without a cluster.
-        goAdmin(fleet, "delete", topic);
+        goAdmin(fleet, "deletion", "delete", topic);
         Expect.equal("the route of the deleted topic", Route.NONE, fleet.route(topic));
-        TreeSet<String> left = goAdmin(fleet, "list");
+        TreeSet<String> left = goAdmin(fleet, "after", "list");
         Expect.that("the list of topics", "a list without " + topic, !left.contains(topic), left);
         return left.size() + " topics left";
     }
 
-    private static TreeSet<String> goAdmin(Fleet fleet, String... arguments) throws Exception {
-        String name = "client-go-admin";
+    /** Runs a command of the Go client's program; returns the lines that it printed. */
+    private static TreeSet<String> goAdmin(Fleet fleet, String label, String... arguments)
+            throws Exception {
+        String name = "client-go-admin-" + label;
         List<String> command = new ArrayList<>(built(fleet, Tool.GO));
         command.add(fleet.server.address());
         command.addAll(List.of(arguments));
-        Path folder = fleet.setup.runFolder.resolve(name + "-" + arguments[0]);
-        Program program =
-            Program.start(name, folder, Setup.environment(folder), command);
+        Path folder = fleet.setup.runFolder.resolve(name);
+        Program program = Program.start(name, folder, Setup.environment(folder), command);
         fleet.watch(program);
         Expect.equal("the exit code of " + name, 0, program.awaitEnd(30));
         return new TreeSet<>(program.tail(Integer.MAX_VALUE));
