@@ -17,35 +17,42 @@ final class Broker {
      * @param label names it among the brokers of its fleet, and its folder
      * @param name its brokerName, which the members of a group share
      * @param id 0 for a master
-     * @param settings of broker.conf, as {@code key=value}
+     * @param settings of broker.conf, as {@code key=value}; {@code {server}} is the name server
+     * @param tapped whether it speaks with the name server through a {@link Tap}
      */
     record Plan(String label, String name, String cluster, long id, JarSet set,
-            List<String> jvmOptions, List<String> settings) {
+            List<String> jvmOptions, List<String> settings, boolean tapped) {
         /** A master of release 5.5.0. */
         static Plan of(String name) {
-            return new Plan(name, name, Fleet.CLUSTER, 0, JarSet.V5, List.of(), List.of());
+            return new Plan(name, name, Fleet.CLUSTER, 0, JarSet.V5, List.of(), List.of(), false);
         }
 
         /** A member of a group; {@code role} as in broker.conf. */
         static Plan member(String label, String group, long id, String role) {
-            return new Plan(label, group, Fleet.CLUSTER, id, JarSet.V5, List.of(), List.of())
-                .with("brokerRole=" + role);
+            return new Plan(label, group, Fleet.CLUSTER, id, JarSet.V5, List.of(),
+                List.of("brokerRole=" + role), false);
         }
 
         Plan in(String otherCluster) {
-            return new Plan(label, name, otherCluster, id, set, jvmOptions, settings);
+            return new Plan(label, name, otherCluster, id, set, jvmOptions, settings, tapped);
         }
 
         Plan of(JarSet other) {
-            return new Plan(label, name, cluster, id, other, jvmOptions, settings);
+            return new Plan(label, name, cluster, id, other, jvmOptions, settings, tapped);
         }
 
         Plan withJvm(String... options) {
-            return new Plan(label, name, cluster, id, set, joined(jvmOptions, options), settings);
+            return new Plan(label, name, cluster, id, set, joined(jvmOptions, options), settings,
+                tapped);
         }
 
         Plan with(String... more) {
-            return new Plan(label, name, cluster, id, set, jvmOptions, joined(settings, more));
+            return new Plan(label, name, cluster, id, set, jvmOptions, joined(settings, more),
+                tapped);
+        }
+
+        Plan withTap() {
+            return new Plan(label, name, cluster, id, set, jvmOptions, settings, true);
         }
 
         private static List<String> joined(List<String> first, String... more) {
@@ -60,6 +67,7 @@ final class Broker {
     private final Path folder;
     private final int port;
     private Program program;
+    private Tap tap;
     /** Started, and not stopped by this suite since. */
     private boolean wanted;
     private boolean registered;
@@ -97,7 +105,8 @@ final class Broker {
     /** Starts it, on the store that it had. It registers some seconds later. */
     void start(String nameServer) throws IOException {
         if (program != null) program.kill(); // a second process on one store would fail
-        Path file = writeSettings(nameServer);
+        if (plan.tapped && tap == null) tap = new Tap(setup.freePorts(), nameServer);
+        Path file = writeSettings(plan.tapped ? tap.address() : nameServer);
         List<String> command = setup.jvm(plan.set, folder, 512,
             plan.jvmOptions.toArray(new String[0]));
         command.add(1, "-XX:MaxDirectMemorySize=512m");
@@ -107,8 +116,8 @@ final class Broker {
         registered = false;
     }
 
-    /** Writes broker.conf. */
-    private Path writeSettings(String nameServer) throws IOException {
+    /** Writes broker.conf, for a program that reads it. */
+    Path writeSettings(String nameServer) throws IOException {
         Files.createDirectories(folder);
         List<String> lines = new ArrayList<>(List.of(
             "brokerClusterName=" + cluster,
@@ -130,7 +139,8 @@ final class Broker {
             "mappedFileSizeConsumeQueue=300000",
             "mappedFileSizeTimerLog=1048576",
             "flushDiskType=ASYNC_FLUSH"));
-        lines.addAll(plan.settings); // the last one of a key counts
+        // The last one of a key counts.
+        plan.settings.forEach(line -> lines.add(line.replace("{server}", nameServer)));
         return Files.write(folder.resolve("broker.conf"), lines);
     }
 
@@ -159,6 +169,11 @@ final class Broker {
     void terminate() {
         wanted = false;
         program.terminate();
+    }
+
+    /** What it said to the name server, if its plan has a tap. */
+    Tap tap() {
+        return tap;
     }
 
     /** Its program, or null before the first start. */

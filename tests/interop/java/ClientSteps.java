@@ -35,8 +35,8 @@ final class ClientSteps {
             BOTH, fleet -> program(fleet, "client-node", node(fleet, "remoting")))
             .thatNeeds(Tool.NODE),
         new Step("client-rust", "the Rust client rocketmq-client-rust 1.0.0",
-            BOTH, fleet -> program(fleet, "client-rust", built(fleet, Tool.RUST))).thatNeeds(Tool.RUST)
-            .thatIsSlow("the client takes five minutes to build"));
+            BOTH, fleet -> program(fleet, "client-rust", built(fleet, Tool.RUST)))
+            .thatNeeds(Tool.RUST).thatIsSlow("the client takes five minutes to build"));
 
     private ClientSteps() { }
 
@@ -84,9 +84,9 @@ final class ClientSteps {
         fleet.mqadmin("updateOrderConf", "-m", "put", "-t", topic, "-v", Fleet.A + ":2");
         orderMessages(fleet, true);
         try {
-            Expect.that("the route", "a route with orderTopicConf",
-                fleet.mqadmin("topicRoute", "-t", topic).text()
-                    .contains("\"orderTopicConf\":\"" + Fleet.A + ":2\""), fleet.lastAnswer());
+            Answer route = fleet.mqadmin("topicRoute", "-t", topic);
+            Expect.that(route.command(), "a route with orderTopicConf",
+                route.text().contains("\"orderTopicConf\":\"" + Fleet.A + ":2\""), route.text());
             String result =
                 fleet.roundTrip(JarSet.V5, "client-ordered", topic, COUNT, "-Dkeys=4");
             Expect.equal("the messages",

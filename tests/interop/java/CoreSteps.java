@@ -383,7 +383,7 @@ final class CoreSteps {
             Expect.equal("the route", route, secure.route("made-by-tls"));
             return "100 messages, no plaintext";
         } finally {
-            secure.end(fleet);
+            secure.endWithin(fleet);
         }
     }
 }

@@ -24,27 +24,36 @@ final class Fleet {
     /** One row of {@code clusterList}. */
     record Member(String cluster, String name, String id, String address) { }
 
+    /**
+     * What a fleet consists of. Steps that name the same plan share one fleet, which is started
+     * for the first of them and ended after the last.
+     *
+     * @param server names the server and its folder; unique, as the labels of brokers are
+     */
+    record Plan(String server, List<String> settings, List<Broker.Plan> brokers) { }
+
+    /** The fleet that most steps share. */
+    static final Plan COMMON = new Plan("server", List.of("allowRemoteConfigUpdate=true"), List.of(
+        Broker.Plan.of(A),
+        // The second one sends RocketMQ's binary header instead of the JSON one.
+        Broker.Plan.of(B).withJvm("-Drocketmq.serialize.type=ROCKETMQ"),
+        Broker.Plan.of(COMPRESSING).in("CompressingCluster").with("compressedRegister=true")));
+
     private Fleet(Setup setup, NameServer server, Mqadmin mqadmin) {
         this.setup = setup;
         this.server = server;
         this.mqadmin = mqadmin;
     }
 
-    /** The fleet that most steps share. */
-    static Fleet common(Setup setup) {
-        Fleet fleet = new Fleet(setup,
-            new NameServer(setup, "server", List.of("allowRemoteConfigUpdate=true")),
-            new Mqadmin(setup, "mqadmin", JarSet.V5));
-        return fleet.with(
-            Broker.Plan.of(A),
-            // The second one sends RocketMQ's binary header instead of the JSON one.
-            Broker.Plan.of(B).withJvm("-Drocketmq.serialize.type=ROCKETMQ"),
-            Broker.Plan.of(COMPRESSING).in("CompressingCluster").with("compressedRegister=true"));
+    /** {@code mqadmin} may be that of other fleets, which have started it. */
+    Fleet(Setup setup, Plan plan, Mqadmin mqadmin) {
+        this(setup, new NameServer(setup, plan.server, plan.settings), mqadmin);
+        with(plan.brokers.toArray(new Broker.Plan[0]));
     }
 
-    /** A fleet with a server of its own, and the mqadmin of this one. Not started. */
+    /** A fleet of a single step, with a server of its own. Not started. */
     Fleet another(String serverName, String... settings) {
-        return new Fleet(setup, new NameServer(setup, serverName, List.of(settings)), mqadmin);
+        return new Fleet(setup, new Plan(serverName, List.of(settings), List.of()), mqadmin);
     }
 
     /** A fleet whose programs speak TLS alone. Not started. */
@@ -59,9 +68,12 @@ final class Fleet {
         return this;
     }
 
-    /** Starts mqadmin, the server, and some brokers; does not wait for the brokers. */
+    /** Starts the server, some brokers, and mqadmin; does not wait for the brokers. */
     void start(Collection<String> labels) throws Exception {
-        if (mqadmin.program() == null) mqadmin.start();
+        if (mqadmin.program() == null) {
+            mqadmin.start();
+            watch(mqadmin.program());
+        }
         server.start();
         for (String label : labels) broker(label).start(server.address());
     }
@@ -72,14 +84,22 @@ final class Fleet {
         use(brokers.keySet());
     }
 
-    /** Ends what this fleet of a single step has started; {@code common} may report its logs. */
-    void end(Fleet common) {
-        List<Program> ended = new ArrayList<>(programs());
-        if (mqadmin == common.mqadmin) ended.remove(mqadmin.program());
-        for (Program program : ended) {
-            program.kill();
-            common.watch(program);
-        }
+    /** Ends all that this fleet has started. */
+    void end() {
+        started().forEach(Program::kill);
+    }
+
+    /** Ends this fleet of a single step; a failure of the step shows the ends of its logs. */
+    void endWithin(Fleet stepsFleet) {
+        end();
+        started().forEach(stepsFleet::watch);
+    }
+
+    /** Kills the brokers that nobody needs any more. */
+    void keepOnly(Collection<String> labels) {
+        brokers.forEach((label, broker) -> {
+            if (broker.program() != null && !labels.contains(label)) broker.kill();
+        });
     }
 
     /** Sees to it that these brokers run and are registered; returns those it waited for. */
@@ -102,9 +122,9 @@ final class Fleet {
         return mqadmin.run(server.address(), arguments);
     }
 
-    /** Runs an mqadmin command against this address. */
-    Answer mqadminAt(String address, String... arguments) throws Exception {
-        return mqadmin.run(address, arguments);
+    /** Runs an mqadmin command against the fleet's server, by way of a tap. */
+    Answer mqadminThrough(Tap tap, String... arguments) throws Exception {
+        return mqadmin.run(tap.address(), arguments);
     }
 
     /** Runs an mqadmin command against another server. */
@@ -149,13 +169,12 @@ final class Fleet {
             proxy = new Proxy(setup);
             proxy.start(server.address());
         }
-        watch(proxy.program());
         return proxy;
     }
 
     /** A further server of the same kind, on a port and folder of its own; not started. */
-    NameServer anotherServer(String name) {
-        return new NameServer(setup, name, List.of());
+    NameServer anotherServer(String name, String... settings) {
+        return new NameServer(setup, name, List.of(settings));
     }
 
     /** Sends a message to one queue, and returns the row: broker, queue, result, message id. */
@@ -190,7 +209,7 @@ final class Fleet {
             .findFirst().orElse("(no result line in " + client.log + ")");
     }
 
-    /** Has a failing step's report show this program's log, too. */
+    /** Has this program end with the fleet, and a failing step's report show its log, too. */
     void watch(Program program) {
         others.add(program);
     }
@@ -200,16 +219,16 @@ final class Fleet {
         others.clear();
     }
 
-    /** What a step's failure may be explained by. */
-    List<Program> programs() {
-        return Stream.concat(
-                Stream.concat(Stream.of(server.program()), others.stream()),
+    private List<Program> started() {
+        return Stream.concat(Stream.concat(Stream.of(server.program()), others.stream()),
                 Stream.concat(brokers.values().stream().map(Broker::program),
-                    Stream.of(mqadmin.program())))
+                    Stream.ofNullable(proxy).map(Proxy::program)))
             .filter(program -> program != null).distinct().toList();
     }
 
-    Answer lastAnswer() {
-        return mqadmin.last();
+    /** What a step's failure may be explained by. */
+    List<Program> programs() {
+        return Stream.concat(started().stream(), Stream.of(mqadmin.program())).distinct()
+            .toList();
     }
 }

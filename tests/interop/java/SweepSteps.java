@@ -17,13 +17,19 @@ import java.util.stream.Collectors;
  * relay that sees what each asks of the name server. Expected is what the Java NameServer did.
  */
 final class SweepSteps {
-    static final List<Step> ALL = List.of(
-        new Step("mqadmin-sweep", "127 commands of mqadmin do what they do with the Java server",
-            List.of(), SweepSteps::sweep).thatControlsServers());
-
     private static final String TABLE = "sweep/mqadmin-5.5.0.tsv";
     private static final String A = "sweep-a";
     private static final String B = "sweep-b";
+    /** Nobody else's, because the lists of topics are compared. */
+    private static final Fleet.Plan FLEET = new Fleet.Plan("sweep-server",
+        List.of("allowRemoteConfigUpdate=true"), List.of(
+            Broker.Plan.member(A, Fleet.A, 0, "ASYNC_MASTER"),
+            Broker.Plan.member(B, Fleet.B, 0, "ASYNC_MASTER")));
+
+    static final List<Step> ALL = List.of(
+        new Step("mqadmin-sweep", "127 commands of mqadmin do what they do with the Java server",
+            FLEET, List.of(A, B), SweepSteps::sweep));
+
     /** What {@code Chatter} uses, and some commands look at. */
     private static final String TOPIC = "t_on";
     private static final String PRODUCERS = "p_on";
@@ -54,28 +60,14 @@ final class SweepSteps {
         }
     }
 
-    private static String sweep(Fleet common) throws Exception {
-        Path table = common.setup.source(TABLE);
-        Fleet fleet = common.another("sweep-server", "allowRemoteConfigUpdate=true")
-            .with(plan(A, Fleet.A), plan(B, Fleet.B));
-        Sweep sweep = null;
-        try {
-            fleet.startAll();
-            startChatter(fleet, common);
-            sweep = new Sweep(fleet);
-            return Boolean.getBoolean("interop.record") ? sweep.record(table)
-                : sweep.compare(table);
-        } finally {
-            if (sweep != null) sweep.relay.close();
-            fleet.end(common);
-        }
+    private static String sweep(Fleet fleet) throws Exception {
+        startChatter(fleet);
+        Sweep sweep = new Sweep(fleet);
+        Path table = fleet.setup.source(TABLE);
+        return Boolean.getBoolean("interop.record") ? sweep.record(table) : sweep.compare(table);
     }
 
-    private static Broker.Plan plan(String label, String name) {
-        return new Broker.Plan(label, name, Fleet.CLUSTER, 0, JarSet.V5, List.of(), List.of());
-    }
-
-    private static void startChatter(Fleet fleet, Fleet common) throws Exception {
+    private static void startChatter(Fleet fleet) throws Exception {
         fleet.mqadmin("updateTopic", "-c", Fleet.CLUSTER, "-t", TOPIC);
         Expect.within(SETTLED_SECONDS, "the brokers of " + TOPIC, Fleet.A + ", " + Fleet.B,
             () -> fleet.route(TOPIC).members().keySet(), brokers -> brokers.size() == 2);
@@ -90,21 +82,21 @@ final class SweepSteps {
 
     /** One way through the table. */
     private static final class Sweep {
-        final Relay relay;
         private final Fleet fleet;
+        private final Tap tap;
         private final Path folder;
         /** What differs from run to run, and what the table has instead; in this order. */
         private final Map<Pattern, String> varying = new LinkedHashMap<>();
 
         Sweep(Fleet fleet) throws Exception {
             this.fleet = fleet;
-            this.relay = Relay.to(fleet.server);
+            this.tap = new Tap(fleet.setup.freePorts(), fleet.server.address());
             this.folder = fleet.setup.runFolder.resolve("sweep");
             Files.createDirectories(folder);
             Files.writeString(folder.resolve("topics.json"),
                 "[{\"topicName\":\"list1\",\"readQueueNums\":4,\"writeQueueNums\":4,\"perm\":6}]");
             Files.writeString(folder.resolve("groups.json"), "[{\"groupName\":\"glist1\"}]");
-            varies(Pattern.quote(relay.address()), "NAMESERVER");
+            varies(Pattern.quote(tap.address()), "NAMESERVER");
             // Which broker is told first depends on the numbers of their ports.
             varies(Pattern.quote(address(A)) + "|" + Pattern.quote(address(B)), "BROKER");
             varies(Pattern.quote(fleet.setup.runFolder.toString()) + "/[a-z]+", "FOLDER");
@@ -180,12 +172,19 @@ final class SweepSteps {
         private Outcome outcome(String command) throws Exception {
             String ready = command.replace("$A", address(A)).replace("$B", address(B))
                 .replace("$W", folder.toString());
-            relay.take();
-            Answer answer = fleet.mqadminAt(relay.address(), ready.split(" "));
-            Set<String> requests = relay.take().stream().map(Relay.Exchange::toString)
+            tap.clear();
+            Answer answer = fleet.mqadminThrough(tap, ready.split(" "));
+            Set<String> requests = tap.requests(request -> true).stream().map(Sweep::codes)
                 .collect(Collectors.toCollection(LinkedHashSet::new));
             return new Outcome(requests.isEmpty() ? "none" : String.join(" ", requests),
                 result(command, answer));
+        }
+
+        private static String codes(Tap.Request request) {
+            if (request.answered(0)) return Integer.toString(request.code());
+            String answer = request.answer() == null ? "none"
+                : Integer.toString(request.answer().getCode());
+            return request.code() + "=" + answer;
         }
 
         private String result(String command, Answer answer) {

@@ -10,7 +10,7 @@ enum Tool {
         List.of("python3", "-c", "import ensurepip, sys; sys.exit(sys.version_info < (3, 10))")),
     RUST("rust", "Rust by rustup", List.of("cargo", "--version"));
 
-    /** The folder of its programs, and below {@code target/interop/clients} that of what it made. */
+    /** The folder of its programs, here and below {@code target/interop/clients}. */
     final String folder;
     /** What to install where it is missing. */
     final String cure;
