@@ -26,9 +26,13 @@ use crate::host::Host;
 use crate::launch::{self, Recipe, Server};
 use crate::limits;
 use crate::pace::Arrivals;
+use crate::preflight;
 use crate::priority;
+use crate::record::Run;
 use crate::registrar::{Form, Registrar};
-use crate::run::{Load, RunResult, Target, run};
+use crate::run::{Load, Target, run};
+use crate::shape::Shape;
+use crate::sources::{Ending, Sources};
 use crate::stop::Stop;
 use crate::table::{self, Finding};
 
@@ -105,7 +109,7 @@ pub struct ScaleArgs {
 /// When a server cannot be started, or a run or a registration fails.
 pub fn scale(args: &ScaleArgs, stop: &Stop) -> Result<bool, Failure> {
     let host = Host::now();
-    limits::check_connections(u64::from(args.crowd) + 64)?;
+    preflight::raise_open_files(u64::from(args.crowd) + 64)?;
     let cpus = limits::cpus_allowed();
     limits::pin(&[args.pin])?;
     let mut stage = Stage { args, stop, cpus, findings: Vec::new(), invalid: Vec::new() };
@@ -204,6 +208,11 @@ impl Stage<'_> {
             rate: None,
             arrivals: Arrivals::Poisson,
             threads: 1,
+            cooldown_seconds: 0.0,
+            shape: Shape::default(),
+            sources: Sources::default(),
+            ending: Ending::Fin,
+            connect_rate: None,
             timeout_ms: 5000,
             lateness_bound_us: 1000,
             pin: vec![self.args.pin],
@@ -218,14 +227,14 @@ impl Stage<'_> {
     }
 
     /// One run; what makes it worthless is remembered.
-    fn run(&mut self, what: &str, load: &Load, target: &Target) -> Result<RunResult, Failure> {
+    fn run(&mut self, what: &str, load: &Load, target: &Target) -> Result<Run, Failure> {
         self.go_on()?;
         let result = run(load, target, self.stop)?;
         self.judge(what, &result);
         Ok(result)
     }
 
-    fn judge(&mut self, what: &str, result: &RunResult) {
+    fn judge(&mut self, what: &str, result: &Run) {
         println!("{what:<24} {}", crate::report::progress_words(0, result));
         self.invalid.extend(result.invalid.iter().map(|why| format!("{what}: {why}")));
     }
@@ -237,7 +246,7 @@ impl Stage<'_> {
         load: &Load,
         target: &Target,
         work: impl FnOnce(Over<'_>) -> Result<T, Failure> + Send,
-    ) -> Result<(RunResult, T), Failure> {
+    ) -> Result<(Run, T), Failure> {
         self.go_on()?;
         let (over, stop) = (AtomicBool::new(false), self.stop);
         let (result, done) = std::thread::scope(|scope| {
@@ -267,9 +276,9 @@ impl Stage<'_> {
         let (mut quiet, mut beside, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         let mut done = Vec::new();
         for _ in 0..self.args.rounds {
-            let before = self.run("quiet", load, target)?.response.p99_9_us;
+            let before = self.run("quiet", load, target)?.percentiles("response").p99_9_us;
             let (result, found) = self.run_beside(what, load, target, &mut disturb)?;
-            let during = result.response.p99_9_us;
+            let during = result.percentiles("response").p99_9_us;
             quiet.push(before);
             beside.push(during);
             ratios.push(during / before);

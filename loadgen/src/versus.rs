@@ -17,10 +17,14 @@ use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
 use crate::host::Host;
 use crate::launch::{self, Recipe, Server};
 use crate::limits;
+use crate::preflight;
 use crate::priority;
 use crate::process::Process;
+use crate::record::{Cost, Run};
 use crate::registrar::{Form, Registrar};
-use crate::run::{Load, RunResult, Target, run};
+use crate::run::{Load, Target, run};
+use crate::shape::Shape;
+use crate::sources::{Ending, Sources};
 use crate::stop::Stop;
 use crate::table;
 
@@ -126,7 +130,7 @@ pub fn versus(args: &VersusArgs, stop: &Stop) -> Result<bool, Failure> {
     }
     let host = Host::now();
     // Also for the servers, which inherit the limit.
-    limits::check_connections(u64::from(args.crowd) + 64)?;
+    preflight::raise_open_files(u64::from(args.crowd) + 64)?;
     limits::pin(&[args.pin])?;
     let fleet = Fleet { brokers: BROKERS, topics: TOPICS, route_width: 4, cluster: "bench".into() };
     let fleet = Arc::new(fleet.checked()?);
@@ -251,6 +255,11 @@ impl Contest<'_> {
             rate: None,
             arrivals: crate::pace::Arrivals::Poisson,
             threads: 1,
+            cooldown_seconds: 0.0,
+            shape: Shape::default(),
+            sources: Sources::default(),
+            ending: Ending::Fin,
+            connect_rate: None,
             timeout_ms: 5000,
             lateness_bound_us: 1000,
             pin: vec![self.args.pin],
@@ -261,7 +270,8 @@ impl Contest<'_> {
     fn add_floor(&mut self) -> Result<FloorChild, Failure> {
         let load = Load { misses: 0.5, ..self.load(16, 1, 0.3, 0.0) };
         let first = self.sides.first().ok_or_else(|| usage("give a --server"))?;
-        let (hit, miss) = run(&load, &first.target, self.stop)?.answer_bytes();
+        let answered = run(&load, &first.target, self.stop)?;
+        let (hit, miss) = (answered.answer_bytes("hit"), answered.answer_bytes("miss"));
         let whole = |mean: Option<f64>| {
             mean.and_then(|mean| format!("{mean:.0}").parse().ok()).unwrap_or(ANSWER_BYTES_MIN)
         };
@@ -299,7 +309,7 @@ impl Contest<'_> {
             let brokers = std::mem::take(&mut side.brokers);
             let (result, brokers) = work.run(&load, &side.target, brokers, self.stop)?;
             side.brokers = brokers;
-            self.others.push(result.others_share());
+            self.others.extend(result.cost.as_ref().map(Cost::others_share));
             self.valid &= result.invalid.is_empty();
             let line = crate::report::progress_words(number, &result);
             println!("{:<18} {line}", work.name);
@@ -308,16 +318,20 @@ impl Contest<'_> {
         Ok(())
     }
 
-    fn note(&mut self, at: usize, work: &Work, result: &RunResult) {
+    fn note(&mut self, at: usize, work: &Work, result: &Run) {
         let side = &mut self.sides[at];
-        let (hit, miss) = result.answer_bytes();
-        side.note(Figure::Cpu(work.name), result.server_us_per_query());
-        side.note(Figure::Rate(work.name), result.rate() / 1e3);
-        side.note(Figure::P999(work.name), result.response.p99_9_us);
+        let (hit, miss) = (result.answer_bytes("hit"), result.answer_bytes("miss"));
+        side.note(Figure::Cpu(work.name), result.server_us_per_answer());
+        side.note(Figure::Rate(work.name), result.totals.rate / 1e3);
+        side.note(Figure::P999(work.name), result.percentiles("response").p99_9_us);
         side.note(Figure::HitBytes, hit);
         side.note(Figure::MissBytes, miss);
         if work.connections.is_none() {
-            let rss = result.server.as_ref().map(|server| mebibytes(server.rss_bytes));
+            let rss = result
+                .cost
+                .as_ref()
+                .and_then(|cost| cost.server.as_ref())
+                .map(|server| mebibytes(server.rss_bytes));
             side.note(Figure::Crowded, rss);
         }
     }

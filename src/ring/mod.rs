@@ -382,9 +382,8 @@ impl Ring {
     pub fn sleep(&mut self) -> io::Result<()> {
         let Some(_awake) = self.doorbell.fall_asleep() else { return Ok(()) };
         // Sound: no argument is passed, and nothing waits for submission.
-        let entered = unsafe {
-            self.uring.submitter().enter::<libc::sigset_t>(0, 1, self.sleep_flags, None)
-        };
+        let entered =
+            unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, self.sleep_flags, None) };
         match entered.as_ref().map_err(io::Error::raw_os_error) {
             Ok(_) | Err(Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => Ok(()),
             Err(_) => entered.map(drop),

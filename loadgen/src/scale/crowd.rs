@@ -60,13 +60,18 @@ pub(super) fn connections(stage: &mut Stage<'_>) -> Result<(), Failure> {
         busy.push(used.cpu_ns as f64 / 1e6 / seconds);
         drop(crowd);
         let result = stage.run("900 x 1", &stage.closed(900, 1, 1000), &target)?;
-        let small = result.server_us_per_query();
+        let small = result.server_us_per_answer();
         let result = stage.run("crowd", &stage.closed(count, 1, 1000), &target)?;
-        let large = result.server_us_per_query();
+        let large = result.server_us_per_answer();
         few.extend(small);
         many.extend(large);
         ratios.extend(small.zip(large).map(|(small, large)| large / small));
-        resident.extend(result.server.map(|used| used.rss_bytes as f64 / f64::from(1 << 20)));
+        resident.extend(
+            result
+                .cost
+                .and_then(|cost| cost.server)
+                .map(|used| used.rss_bytes as f64 / f64::from(1 << 20)),
+        );
     }
     drop(brokers);
     let bytes = Some(Bound::AtMost(IDLE_BYTES));

@@ -81,7 +81,7 @@ fn leave(
     let target = stage.target(server, fleet);
     // Nobody registered what is asked about, so that answers stay the same.
     let load = Load { misses: 1.0, ..stage.open(fleet) };
-    let quiet_us = stage.run("quiet", &load, &target)?.response.p99_9_us;
+    let quiet_us = stage.run("quiet", &load, &target)?.percentiles("response").p99_9_us;
     brokers.iter_mut().try_for_each(Registrar::heartbeat)?;
     let silent_since = Instant::now();
     let address = server.address;
@@ -107,7 +107,7 @@ fn leave(
         all_gone(address, due, &over)
     })?;
     priority::usual();
-    Ok(Gone { late_ms, quiet_us, beside_us: result.response.p99_9_us })
+    Ok(Gone { late_ms, quiet_us, beside_us: result.percentiles("response").p99_9_us })
 }
 
 /// Waits until no broker and no topic is left; returns how long that was after `due`, in ms.

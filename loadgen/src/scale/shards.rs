@@ -35,7 +35,7 @@ pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
             let most = used.iter().copied().fold(0.0, f64::max);
             let least = used.iter().copied().fold(f64::INFINITY, f64::min);
             ratios.push(most / least);
-            each.extend(result.server_us_per_query());
+            each.extend(result.server_us_per_answer());
         }
         let what = format!("{count} connections");
         let bound = Some(Bound::AtMost(TIMES_LEAST));

@@ -102,9 +102,9 @@ fn round(stage: &mut Stage<'_>, sized: &mut Sized) -> Result<(), Failure> {
     let topics = fleet.topics;
     let what = format!("{topics} x {}", fleet.brokers);
     let plain = stage.run(&format!("{what}, 64 x 1"), &stage.closed(64, 1, topics), target)?;
-    sized.plain.extend(plain.server_us_per_query());
+    sized.plain.extend(plain.server_us_per_answer());
     let deep = stage.run(&format!("{what}, 64 x 16"), &stage.closed(64, 16, topics), target)?;
-    sized.deep.extend(deep.server_us_per_query());
+    sized.deep.extend(deep.server_us_per_answer());
     let Some(broker) = sized.brokers.first_mut() else { return Ok(()) };
     let before = sized.server.process.sample()?;
     for topic in sized.next_topic..sized.next_topic + NEW_TOPICS {

@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, run_failure};
 use crate::priority;
+use crate::record::Run;
 use crate::registrar::Registrar;
-use crate::run::{Load, RunResult, Target, run};
+use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 
 /// A load that every server gets.
@@ -57,7 +58,7 @@ impl Work {
         target: &Target,
         mut brokers: Vec<Registrar>,
         stop: &Stop,
-    ) -> Result<(RunResult, Vec<Registrar>), Failure> {
+    ) -> Result<(Run, Vec<Registrar>), Failure> {
         let Some(every) = self.register_every else {
             return Ok((run(load, target, stop)?, brokers));
         };
