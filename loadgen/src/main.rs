@@ -48,12 +48,12 @@ fn main() -> ExitCode {
         Command::FindMax(args) => find_max(&args),
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
-        Command::Versus(args) => {
-            Stop::on_signals().and_then(|stop| versus(&args, &stop)).map(valid_or_not)
-        }
-        Command::Scale(args) => {
-            Stop::on_signals().and_then(|stop| scale(&args, &stop)).map(valid_or_not)
-        }
+        Command::Versus(args) => Stop::on_signals()
+            .and_then(|stop| versus(&args, &stop))
+            .map(|valid| Outcome::of(valid, true)),
+        Command::Scale(args) => Stop::on_signals()
+            .and_then(|stop| scale(&args, &stop))
+            .map(|valid| Outcome::of(valid, true)),
         Command::Floor(args) => floor(&args),
         Command::Report(args) => report_page(&args),
         Command::FloorServer(args) => floor_server(&args),
@@ -86,10 +86,6 @@ impl Outcome {
             (true, true) => Outcome::Done,
         }
     }
-}
-
-fn valid_or_not(valid: bool) -> Outcome {
-    Outcome::of(valid, true)
 }
 
 fn fill_and_hold(args: &FillArgs) -> Result<Outcome, Failure> {

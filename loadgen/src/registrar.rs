@@ -194,12 +194,12 @@ mod tests {
         let body = compressed(&[7], FIRST_VERSION).unwrap();
         flate2::read::ZlibDecoder::new(&body[..]).read_to_end(&mut plain).unwrap();
         let mut rest = &plain[..];
-        let mut number = |rest: &mut &[u8]| {
+        let number = |rest: &mut &[u8]| {
             let (head, tail) = rest.split_first_chunk::<4>().unwrap();
             *rest = tail;
             u32::from_be_bytes(*head) as usize
         };
-        let mut text = |rest: &mut &[u8]| {
+        let text = |rest: &mut &[u8]| {
             let (head, tail) = rest.split_at(number(rest));
             *rest = tail;
             String::from_utf8(head.to_vec()).unwrap()

@@ -55,7 +55,8 @@ fn by_shard(server: &Server) -> Result<BTreeMap<String, u64>, Failure> {
         let (name, stat) = (read("comm"), read("schedstat"));
         let ns = stat.split(' ').next().and_then(|ns| ns.parse().ok());
         if name.starts_with("shard-") {
-            found.insert(name.trim().to_owned(), ns.unwrap_or(0));
+            // A shard's executor may keep a thread of the same name for itself.
+            *found.entry(name.trim().to_owned()).or_default() += ns.unwrap_or(0);
         }
     }
     Ok(found)
