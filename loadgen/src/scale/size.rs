@@ -139,9 +139,10 @@ fn round(stage: &mut Stage<'_>, sized: &mut Sized) -> Result<(), Failure> {
 }
 
 fn print(all: &[Sized]) {
-    let names = ["Topics x brokers (width)", "us CPU a query, 64 x 1", "64 x 16"];
-    let more = ["us CPU a new topic", "resident, MiB", "bytes a pair", "registered in, s"];
-    println!("\n{}", table::head(&[&names[..], &more].concat()));
+    println!("\nus are the server's CPU; MiB and B resident; fill is how long registering took");
+    let names = ["Topics x brokers (width)", "64 x 1, us", "64 x 16, us"];
+    let more = ["new topic, us", "MiB", "B a pair", "fill, s"];
+    println!("{}", table::head(&[&names[..], &more].concat()));
     for sized in all {
         let Fleet { topics, brokers, route_width, .. } = *sized.fleet;
         let spread = |values: &[f64]| table::spread(Spread::of(values.iter().copied()));
