@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 
 use crate::ids::BrokerName;
 use crate::model::{Dialect, sys_flag};
-use crate::wire::json::put_string;
+use crate::wire::json::{put_string, put_text};
 
 use super::answer::put_list;
 use super::fragment::put_addrs;
-use super::view::{RouteView, TopicRoute};
+use super::name_map::Named;
+use super::topic::TopicRoute;
+use super::view::RouteView;
 
 /// Which unit topics a list shows (codes 311, 312, 313; Java: `RouteInfoManager.getUnitTopics` and
 /// its siblings).
@@ -88,19 +90,21 @@ impl RouteView {
         for name in names.into_iter().flat_map(|names| names.iter()) {
             inside[self.groups[name].index()] = true;
         }
-        let here = |topic: &TopicRoute| topic.groups().iter().any(|on| inside[on.slot.index()]);
+        let here = |topic: &TopicRoute| topic.groups().any(|on| inside[on.slot.index()]);
         self.write_topics_where(here, out);
     }
 
     /// `TopicList` of unit topics (codes 311 to 313). As in Java, a topic's first group decides.
     pub fn write_unit_topics(&self, list: UnitList, out: &mut Vec<u8>) {
-        self.write_topics_where(|topic| list.has(topic.groups()[0].queues.sys_flag), out);
+        let first = |topic: &TopicRoute| topic.groups().next();
+        let has = |topic: &TopicRoute| first(topic).is_some_and(|on| list.has(on.queues.sys_flag));
+        self.write_topics_where(has, out);
     }
 
     fn write_topics_where(&self, wanted: impl Fn(&TopicRoute) -> bool, out: &mut Vec<u8>) {
         out.extend_from_slice(b"{\"topicList\":[");
         let topics = self.topics.iter().filter(|route| wanted(route));
-        put_list(out, topics, |out, route| put_string(out, route.topic()));
+        put_list(out, topics, |out, route| put_text(out, route.name()));
         out.extend_from_slice(b"]}");
     }
 

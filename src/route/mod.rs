@@ -20,6 +20,7 @@ mod name_map;
 mod notices;
 mod register;
 pub mod table;
+pub mod topic;
 mod topics;
 mod unregister;
 pub mod view;
