@@ -64,9 +64,16 @@ impl RouteView {
         put_list(out, shown(), |out, shown| shown.put_queues(out));
         out.push(b']');
         if let Some(mappings) = route.mappings() {
-            out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
-            put_list(out, mappings.iter(), |out, one| put_mapping(out, one, query.dialect));
-            out.push(b'}');
+            // Of the groups in the answer; without a zone these are all.
+            let is_shown = |one: &&QueueMapping| {
+                query.zone.is_none() || shown().any(|shown| shown.group.name == one.broker)
+            };
+            let mut mappings = mappings.iter().filter(is_shown).peekable();
+            if mappings.peek().is_some() {
+                out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
+                put_list(out, mappings, |out, one| put_mapping(out, one, query.dialect));
+                out.push(b'}');
+            }
         }
         out.push(b'}');
         true
