@@ -36,9 +36,9 @@ fn comes_true(within: Duration, mut look: impl FnMut() -> bool) -> bool {
     true
 }
 
-/// Case 3 (b). On the Java server a removal that is queued already undoes the new registration.
+/// On the Java server a removal that is queued already undoes the new registration.
 #[test]
-fn a_broker_that_moves_to_a_new_connection_is_never_lost() {
+fn issue_11043_a_broker_that_moves_to_a_new_connection_is_never_lost() {
     if is_java() {
         return;
     }
@@ -108,9 +108,9 @@ fn what_a_broker_said_on_its_old_connection_does_not_undo_the_new_one() {
     }
 }
 
-/// Case 24. The Java server encodes its live tables, which fails now and then.
+/// The Java server encodes its live tables, which fails now and then.
 #[test]
-fn cluster_info_is_of_one_moment_while_brokers_come_and_go() {
+fn issue_1432_cluster_info_is_of_one_moment_while_brokers_come_and_go() {
     if is_java() {
         return;
     }
@@ -164,9 +164,9 @@ fn check_one_moment(info: &Value) {
     }
 }
 
-/// Case 23: a storm of resets must not hide the ones that count.
+/// A storm of resets must not hide the ones that count.
 #[test]
-fn brokers_that_are_reset_among_many_clients_are_all_gone() {
+fn issue_4533_brokers_that_are_reset_among_many_clients_are_all_gone() {
     let server = Server::start(&[]);
     let mut query = server.connect();
     let mut conns: Vec<Conn> = (0..600).map(|_| server.connect()).collect();
@@ -185,9 +185,9 @@ fn brokers_that_are_reset_among_many_clients_are_all_gone() {
     assert_eq!(route(&mut query, "storm-1").code(), 17);
 }
 
-/// Case 18, the small form: everything expires at once, and readers do not notice.
+/// Everything expires at once, and readers do not notice.
 #[test]
-fn many_brokers_expire_at_once() {
+fn issue_5795_many_brokers_expire_at_once() {
     let server = Server::start(&[]);
     let (mut query, mut brokers) = (server.connect(), server.connect());
     let topics: Vec<String> = (0..50).map(|topic| format!("mass-{topic}")).collect();

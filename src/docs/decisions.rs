@@ -48,9 +48,16 @@
 //! **2026-11-29, remote changes of settings are off by default.** They were the way into two
 //! remote-code-execution flaws (CVE-2023-33246, CVE-2023-37582), and nothing authenticates them.
 //!
-//! **2026-11-29, PROXY headers are taken from anybody unless told otherwise,** as Java does: the
-//! address in them is used for log lines only. They are read by our own code: 170 lines without a
-//! dependency.
+//! **2026-11-29, who may change something is limited by network** (`adminFrom`, `brokerFrom`),
+//! since that needs nothing of clients, brokers or tools. The default is anybody: an upgrade must not
+//! shut brokers out. Whose request a code is stands in one table, [`crate::wire::code::sender`];
+//! what only reads is open to all. A signature in the header, once tools send one to NameServers,
+//! would change this.
+//!
+//! **2026-11-29, PROXY headers are taken from anybody unless told otherwise,** as Java does. The
+//! address in them is used for log lines, and for the limits above only together with the peer's
+//! own, unless `proxyProtocolFrom` names the peer. They are read by our own code: 170 lines without
+//! a dependency.
 //!
 //! **2026-11-29, a filtered route (zone mode) is in the dialect that was asked for,** and names no
 //! broker that it does not describe, in mappings of static topics neither. Java encodes every
