@@ -98,6 +98,8 @@ shard_counters! {
     pauses,
     /// Answers of the writer whose connection was gone.
     answers_stale,
+    /// Requests refused because `adminFrom` or `brokerFrom` does not name their peer.
+    forbidden,
     /// Requests answered "busy" because the writer's lane was full.
     writer_busy,
 }

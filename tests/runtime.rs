@@ -22,10 +22,12 @@ use guidepost::clock::Clock;
 use guidepost::ids::{ConnKey, ShardId};
 use guidepost::metrics::{ShardCounters, Snapshot, snapshot};
 use guidepost::ring::Doorbell;
+use guidepost::shard::access::Access;
 use guidepost::shard::service::{Requests, Served, Service};
 use guidepost::shard::shutdown::StopSwitch;
 use guidepost::shard::{Shard, ShardOptions, accept, mail, run_on_core};
 use guidepost::wire::WireError;
+use guidepost::wire::code::Rights;
 use guidepost::wire::frame::FrameHead;
 use guidepost::writer::request::WriteAnswer;
 
@@ -198,6 +200,7 @@ impl Requests for Echo {
     fn request(
         &mut self,
         _conn: ConnKey,
+        _rights: Rights,
         _head: &FrameHead,
         frame: &[u8],
         _owner: Option<&Bytes>,
@@ -263,7 +266,7 @@ impl Crowd {
             connections_max,
             idle_s: 0,
             drain_ms: 100,
-            proxy_sources: Vec::new(),
+            access: Access::default(),
             tls: guidepost::tls::Tls::disabled(),
             partial_frames_bytes_max: guidepost::limits::PARTIAL_FRAMES_BYTES_MAX,
             output_bytes_max: guidepost::limits::OUTPUT_BYTES_MAX,

@@ -127,7 +127,7 @@ fn a_malformed_escape_is_named_by_file_and_line() {
 }
 
 #[test]
-fn all_wrong_values_are_named_by_file_and_line() {
+fn issue_8913_all_wrong_values_are_named_by_file_and_line() {
     let settings = "listenPort=abc\n# fine\nenableTopicList=ja\n";
     let (output, path) = run_with(settings, &["--shards=-1"]);
     ends(&output, 78);
@@ -141,7 +141,7 @@ fn all_wrong_values_are_named_by_file_and_line() {
 }
 
 #[test]
-fn what_does_not_exist_here_is_refused() {
+fn issue_8638_what_does_not_exist_here_is_refused() {
     for (key, cure) in [
         ("clusterTest", "remove this line"),
         ("enableControllerInNamesrv", "run the controller on its own"),
@@ -266,7 +266,7 @@ fn term_and_int_end_well() {
 }
 
 #[test]
-fn a_second_server_on_the_same_port_is_refused() {
+fn rocketmq_rust_9189_a_second_server_on_the_same_port_is_refused() {
     let home = home();
     let args = ["--bind-address=127.0.0.1", "--listen-port=0"];
     let server = Server::start(&mut program(home.path(), &args));

@@ -46,6 +46,8 @@
 //! * Anybody may change settings (code 318). **Here:** code 16 unless `allowRemoteConfigUpdate`;
 //!   then only settings that can change while serving, within their ranges, without control
 //!   characters.
+//! * Anybody may register brokers, delete topics, change KV. **Here:** also, unless `brokerFrom` or
+//!   `adminFrom` names networks; then others get code 16 and nothing changes.
 //! * A save that fails is answered with success. **Here:** code 1, and the old state stays.
 //! * Files are overwritten in place. **Here:** written aside, synced, renamed; the old one is kept
 //!   as `.bak`.
@@ -80,6 +82,8 @@
 //!
 //! # The wire
 //!
+//! * A connection with something unreadable on it is closed at once, and answers in front of it
+//!   may be lost. **Here:** they arrive first.
 //! * Remarks of failed requests are Java exceptions. **Here:** sentences.
 //! * Code 106 may mix several moments. **Here:** one moment.
 //! * JSON nested at any depth, headers up to 16 MiB. **Here:** depth 64, headers up to 1 MiB.

@@ -96,6 +96,10 @@ impl Desk {
         self.lane.over_budget()
     }
 
+    pub(super) fn count_forbidden(&self) {
+        self.counters.forbidden.add(1);
+    }
+
     pub(super) fn header_kind(&self) -> HeaderKind {
         self.header_kind
     }

@@ -4,6 +4,7 @@
 //! One file a family. A handler gets the command, the view and a [`Reply`] to fill in; it never
 //! sees a socket, and never changes a table.
 
+mod access;
 mod broker;
 mod cluster;
 mod desk;
@@ -13,6 +14,7 @@ mod route;
 mod settings;
 mod topic;
 
+pub use access::refuse;
 pub use desk::Desk;
 
 use crate::ids::ConnKey;

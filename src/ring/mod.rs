@@ -36,7 +36,7 @@ mod slots;
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
@@ -273,6 +273,20 @@ impl Ring {
         assert!(slot.sending.is_none(), "one send at a time");
         slot.sending = Some(Sending { bytes, sent: 0 });
         self.send_rest(key);
+    }
+
+    /// Tells the peer that nothing more will be sent. It may still send, and should close. To be
+    /// called when no send is under way.
+    ///
+    /// A system call of its own: the ring would leave it to a worker thread, which looks the
+    /// descriptor up when its turn comes, and by then that may be another connection's.
+    pub fn finish(&mut self, key: Key) {
+        let Some(slot) = self.slots.get(key).filter(|slot| !slot.closing) else { return };
+        debug_assert!(slot.sending.is_none(), "what is under way would be cut off");
+        // Needed and sound: as in `peer`.
+        let socket = unsafe { BorrowedFd::borrow_raw(slot.socket) };
+        // A connection that is broken already ends by its receive.
+        let _ = socket2::SockRef::from(&socket).shutdown(Shutdown::Write);
     }
 
     /// Closes the connection: cancels what is under way, then closes the socket, then frees the

@@ -71,11 +71,17 @@ impl RouteView {
             out.push(b',');
         });
         close_list(out);
-        let mappings = self.mappings_of(route);
-        if !mappings.is_empty() {
-            out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
-            put_list(out, mappings.iter(), |out, one| put_mapping(out, one, query.dialect));
-            out.push(b'}');
+        if route.is_mapped() {
+            // Of the groups in the answer; without a zone these are all.
+            let is_shown = |one: &&QueueMapping| {
+                query.zone.is_none() || shown().any(|shown| shown.group.name == one.broker)
+            };
+            let mut mappings = self.mappings_of(route).iter().filter(is_shown).peekable();
+            if mappings.peek().is_some() {
+                out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
+                put_list(out, mappings, |out, one| put_mapping(out, one, query.dialect));
+                out.push(b'}');
+            }
         }
         out.push(b'}');
     }

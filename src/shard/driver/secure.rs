@@ -4,6 +4,7 @@ use super::{Driver, Reason, Seat, seat_mut, seconds};
 use crate::clock::Tick;
 use crate::limits::TLS_HANDSHAKE_S;
 use crate::ring::Key;
+use crate::shard::access::{Access, Door};
 use crate::shard::buffers::Spares;
 use crate::shard::connection::Fault;
 use crate::shard::idle::IdleWheel;
@@ -120,9 +121,9 @@ impl Seat {
         }
         let mut result = Ok(());
         if !plain.is_empty() {
-            // What a load balancer says comes before TLS.
-            let nobody = || false;
-            result = service.batch(|requests| connection.received(&plain, &nobody, requests));
+            // What a load balancer says comes before TLS, so nothing is asked here.
+            let door = Door { access: &Access::default(), peer: &|| None };
+            result = service.batch(|requests| connection.received(&plain, &door, requests));
         }
         spares.give(plain);
         match opened {
