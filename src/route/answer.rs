@@ -136,7 +136,7 @@ fn put_queues(out: &mut Vec<u8>, queues: Queues, last: Option<Written>) -> Writt
 
 /// Ends a list whose elements each have a comma behind them.
 #[inline]
-fn close_list(out: &mut Vec<u8>) {
+pub(super) fn close_list(out: &mut Vec<u8>) {
     match out.last_mut() {
         Some(comma @ b',') => *comma = b']',
         _ => out.push(b']'),

@@ -27,7 +27,7 @@ pub mod view;
 
 pub use answer::RouteQuery;
 pub use change::{Departure, Master, Refused, Registered, Registration};
-pub use lists::UnitList;
+pub use lists::{TopicList, TopicListing, UnitList};
 pub use table::RouteTable;
 pub use view::RouteView;
 

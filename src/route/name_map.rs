@@ -31,6 +31,11 @@ const LEAF_MAX: usize = 24;
 /// Levels that a [`Place`] has bits for.
 const PLACE_LEVELS: u32 = 24 / LEVEL_BITS;
 
+/// Levels above the parts of a map.
+const PART_LEVELS: u32 = 5;
+/// Into how many parts a map can be divided, of about equal size if it is large.
+pub const PARTS: u64 = 1 << (PART_LEVELS * LEVEL_BITS);
+
 /// Where a thing of one map is: its hash's lowest three bytes and the highest.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Place([u8; 4]);
@@ -114,6 +119,21 @@ impl<T: Named, S: BuildHasher> NameMap<T, S> {
             // More than 2^24 leaves, or equal hashes.
             deeper => Iter::of(deeper).find(|thing| wanted(thing)),
         }
+    }
+
+    /// The things of one part of [`PARTS`], numbered from 0: each thing is in one.
+    #[must_use]
+    pub fn part(&self, part: u64) -> Iter<'_, T> {
+        let (mut node, mut level) = (&self.root, 0);
+        while let Node::Branch(children) = node
+            && level < PART_LEVELS
+        {
+            node = &children[child(part, level)];
+            level += 1;
+        }
+        // A leaf that stands above the parts' level is wholly in the first of its parts.
+        let is_first = level == PART_LEVELS || part >> (level * LEVEL_BITS) == 0;
+        Iter::of(if is_first { node } else { &Node::Empty })
     }
 
     /// Puts a thing in, in the place of the one that has its name.
@@ -399,6 +419,14 @@ mod tests {
         let mut all: Vec<&Thing> = map.iter().collect();
         all.sort_by_key(|thing| &thing.0);
         assert_eq!(all, expected.values().collect::<Vec<_>>());
+        let mut parts: Vec<&Thing> = (0..PARTS).flat_map(|part| map.part(part)).collect();
+        parts.sort_by_key(|thing| &thing.0);
+        assert_eq!(parts, all);
+        for thing in all {
+            let place = map.place(thing.name());
+            assert_eq!(map.find(place, |other| other == thing), Some(thing));
+            assert_eq!(map.find(place, |_| false), None);
+        }
     }
 
     /// Applies changes (number, what: 0 removes) and looks at the result and at a clone taken half
