@@ -59,8 +59,9 @@
 //! own, unless `proxyProtocolFrom` names the peer. They are read by our own code: 170 lines without
 //! a dependency.
 //!
-//! **2026-11-29, the zone filter answers in the legacy dialect,** as Java does even to clients that
-//! asked for the standard one. All known clients read both.
+//! **2026-11-29, a filtered route (zone mode) is in the dialect that was asked for,** and names no
+//! broker that it does not describe, in mappings of static topics neither. Java encodes every
+//! filtered answer in the legacy dialect and leaves the mappings whole. All known clients read both.
 //!
 //! **2026-11-29, log rotation of our own.** `tracing-appender` cannot keep the name `namesrv.log`,
 //! which scripts look for.
