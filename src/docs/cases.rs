@@ -69,8 +69,8 @@
 //!
 //! # Found by reading the Java server
 //!
-//! * `ZoneRouteRPCHook` answers in the legacy dialect to everybody. Kept: `zones.scn` "a filtered
-//!   answer has bare integer keys even for a new client".
+//! * `ZoneRouteRPCHook` answers in the legacy dialect to everybody: `zones.scn` "a filtered
+//!   answer is in the dialect that was asked for".
 //! * `RouteInfoManager.deleteTopic` never forgets parts of a static topic: `topics.scn` "the
 //!   mapping of a static topic goes with the topic", "the mapping of a static topic goes with its
 //!   broker".
