@@ -542,7 +542,7 @@ fn issue_3651_a_peer_that_never_reads_is_not_buffered_for() {
 #[test]
 fn issue_2164_connections_that_come_and_go_leave_nothing_behind() {
     let attack = Attack::begin("churn");
-    let files = attack.server.open_files();
+    let (files, logged) = (attack.server.open_files(), attack.server.logged());
     for number in 0..1000 {
         drop(attack.connect());
         attack.connect().reset();
@@ -559,5 +559,7 @@ fn issue_2164_connections_that_come_and_go_leave_nothing_behind() {
         std::thread::sleep(Duration::from_millis(10)); // the wait between two looks
     }
     assert!(is_back(), "{:?} files open, {files:?} before", attack.server.open_files());
+    let lines = attack.server.logged().zip(logged).map_or(0, |(after, before)| after - before);
+    assert!(lines < 10, "{lines} lines for 3000 probes");
     attack.end(32 * MIB);
 }

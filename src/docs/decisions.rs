@@ -48,8 +48,8 @@
 //!
 //! **2026-11-29, PROXY headers are taken from anybody unless told otherwise,** as Java does. The
 //! address in them is used for log lines, and for the limits above only together with the peer's
-//! own, unless `proxyProtocolFrom` names the peer. They are read by our own code: 170 lines without
-//! a dependency.
+//! own, unless `proxyProtocolFrom` names the peer. They are read by our own code: 170 lines
+//! without a dependency.
 //!
 //! **2026-11-29, the zone filter answers in the legacy dialect,** as Java does even to clients that
 //! asked for the standard one. All known clients read both.

@@ -1,7 +1,8 @@
 //! Moves bytes between the ring and the connections. The only await is the sleep.
 //!
 //! What is decided about a connection (read on, pause, close) and what is due by time stands in
-//! [`lifecycle`], how connections with unread input are closed in [`parting`]; what TLS does to its bytes in [`secure`].
+//! [`lifecycle`], how connections with unread input are closed in [`parting`], what TLS does to its
+//! bytes in [`secure`].
 
 mod budget;
 mod lifecycle;
