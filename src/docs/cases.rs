@@ -55,7 +55,7 @@
 //! # Peers and connections
 //!
 //! * `#1445`, `#4471` Integer keys bare or in quotes, as the client can read them:
-//!   `dialects.scn`.
+//!   `dialects.scn`, `old_clients.rs`.
 //! * `rocketmq-rust#6983` Both dialects, with both headers: `dialects.scn`.
 //! * `rocketmq-rust#9301` Errors stay errors when their answers have fields: `frames.scn`.
 //! * `rocketmq-rust#117`, `rocketmq-rust#8944` Every request and answer of a Java peer, name by
@@ -66,6 +66,15 @@
 //! * `#9483` New certificates are served without a restart: `tls.rs`.
 //! * `#9769` Old protocols and weak suites are refused: `tls.rs`.
 //! * `#7010` A request in pieces is answered: `hostile.rs`.
+//! * `#6957`, `#7008`, `#8259` PROXY headers of both versions, in pieces, with IPv6, in front of
+//!   TLS: `shard/sniff.rs` "version 1 lines are read to their end", "version 2 headers are read in
+//!   every family", "tlvs must fit and a checksum must be right", "malformed version 1 lines are
+//!   refused", "malformed version 2 headers are refused"; `shard/connection/tests.rs` "a proxy
+//!   header is consumed once in any pieces"; `tls.rs` "a proxy header may come before tls".
+//! * `#2565` Connections are spread over the cores, however few addresses they come from:
+//!   `shard/accept.rs` "connections of few addresses are spread over the listeners".
+//! * `#7296` A stop sends what is owed: `shard/tests.rs` "the shutdown sends what is owed and
+//!   ends", "the shutdown waits no longer than its deadline"; `startup.rs` "term and int end well".
 //! * `#8358` Silence ends a connection, and the broker on it alone: `idle.scn`, `connections.scn`.
 //! * `#2164` Probes leave nothing behind: `hostile.rs`.
 //! * `#4533` No close is lost in a storm of them: `connections.scn`, `races.rs`.

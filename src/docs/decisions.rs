@@ -41,8 +41,8 @@
 //! remote-code-execution flaws (CVE-2023-33246, CVE-2023-37582), and nothing authenticates them.
 //!
 //! **2026-11-29, who may change something is limited by network** (`adminFrom`, `brokerFrom`),
-//! since that needs nothing of clients, brokers or tools. The default is anybody: an upgrade must not
-//! shut brokers out. Whose request a code is stands in one table, [`crate::wire::code::sender`];
+//! since that needs nothing of clients, brokers or tools. The default is anybody: an upgrade must
+//! not shut brokers out. Whose request a code is stands in one table, [`crate::wire::code::sender`];
 //! what only reads is open to all. A signature in the header, once tools send one to NameServers,
 //! would change this.
 //!
