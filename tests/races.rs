@@ -72,6 +72,42 @@ fn issue_11043_a_broker_that_moves_to_a_new_connection_is_never_lost() {
     assert_eq!(route(&mut query, "move-1").code(), 0, "the broker is still there");
 }
 
+/// A broker that lost patience with one connection and registers on another, which another shard
+/// serves half of the time. The Java server's threads have no order to keep.
+#[test]
+fn what_a_broker_said_on_its_old_connection_does_not_undo_the_new_one() {
+    if is_java() {
+        return;
+    }
+    let server = Server::start(&[("shards", "2")]);
+    let mut query = server.connect();
+    let names: Vec<String> = (1..=600).map(|topic| format!("shift-{topic}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let beat = Request { flag: 2, ..Request::new(904) };
+    let beat = beat.ext("clusterName", "shift").ext("brokerAddr", "10.21.5.9:1");
+    let beats = beat.encode().repeat(1_500);
+    for round in 0..60 {
+        let (mut old, mut new) = (server.connect(), server.connect());
+        let mark = Registration::new("left", "10.21.5.2:10911", 0, "shift", &["left-1", "left-2"]);
+        assert_eq!(old.ask(mark.request()).code(), 0);
+        // Heartbeats make the old connection's lane long, 600 topics the registration slow.
+        let topics = if round % 2 == 0 { &names[..2] } else { &names };
+        let first = Registration::new("shift", "10.21.5.1:10911", 0, "shift", topics);
+        let mut batch = beats.clone();
+        batch.extend(first.request().encode());
+        old.send_bytes(&batch);
+        // The shard answers this itself, so it has accepted what came before.
+        assert_eq!(old.ask(Request::new(106)).code(), 0);
+        let second = Registration::new("shift", "10.21.5.1:10911", 0, "shift", &names[..2]);
+        assert_eq!(new.ask(second.request()).code(), 0, "round {round}");
+        drop(old);
+        let closed = || route(&mut query, "left-1").code() == 17;
+        assert!(comes_true(Duration::from_secs(5), closed), "round {round}: the close is noticed");
+        let answer = route(&mut query, "shift-1");
+        assert_eq!(answer.code(), 0, "round {round}: {}", answer.text());
+    }
+}
+
 /// The Java server encodes its live tables, which fails now and then.
 #[test]
 fn issue_1432_cluster_info_is_of_one_moment_while_brokers_come_and_go() {

@@ -32,6 +32,14 @@
 //! **2026-11-29, KV changes are acknowledged after the file is replaced** and only then shown.
 //! Changes that wait for the disk are saved together. Java answers first and logs a failure.
 //!
+//! **2026-11-29, writes take effect in the order in which shards accepted them.** Each gets a number
+//! from one counter when its shard takes it (reads do not), and the writer takes the smallest of all
+//! lanes. So a broker that reconnects to another shard is not undone by what it said before, and an
+//! unregistration not by a registration that takes longer to decode. Dropping what is older than the
+//! broker's newest registration would be simpler, but an increment of one topic is newer than the
+//! full registration before it without replacing it. The price: a shard whose lane is full delays
+//! the others by up to a lane; before, by one request.
+//!
 //! **2026-11-29, the store has a thread of its own,** since `fsync` may take a second.
 //!
 //! **2026-11-29, a damaged KV file stops the start** instead of being replaced by its backup: only

@@ -79,8 +79,8 @@ impl Doorbell {
         }
     }
 
-    /// Sleeps until rung, or until the kernel signals the eventfd. May return without cause: look
-    /// at the work.
+    /// Sleeps until rung. May return without cause: look at the work. For a task that shares its
+    /// executor; a ring sleeps in [`Ring::sleep`](super::Ring::sleep).
     pub async fn wait(&self) {
         let Some(_awake) = self.fall_asleep() else { return };
         self.readable().await;
@@ -106,13 +106,13 @@ impl Doorbell {
         self.drain();
     }
 
-    /// The descriptor that a ring registers for its completions.
+    /// The descriptor that wakes: a ring polls it.
     pub(super) fn eventfd(&self) -> BorrowedFd<'_> {
         self.bell.eventfd.as_fd()
     }
 
     /// `None` if somebody rang since the last sleep: there is work, stay awake.
-    fn fall_asleep(&self) -> Option<Awake<'_>> {
+    pub(super) fn fall_asleep(&self) -> Option<Awake<'_>> {
         // AcqRel: acquires the work of whoever rang; pairs with the swap in `ring`.
         if self.bell.state.swap(ASLEEP, AcqRel) == RUNG {
             self.bell.state.swap(AWAKE, AcqRel);
@@ -150,7 +150,7 @@ impl Doorbell {
 
 /// The owner's sleep. Ends on drop, also when the waiting future is dropped half way: then whatever
 /// rang has left the eventfd readable, and the next sleep returns at once.
-struct Awake<'a> {
+pub(super) struct Awake<'a> {
     state: &'a AtomicU8,
 }
 

@@ -146,7 +146,7 @@ impl Writer {
         let mut received = std::mem::take(&mut self.received);
         self.parts.lanes.drain(WRITE_BATCH_MAX, &mut received);
         for request in received.drain(..) {
-            if self.slow.takes(&request) {
+            if self.has_to_queue(&request) {
                 self.note_life(&request, now);
                 self.slow.push(request, self.parts.clock.wall_ms());
             } else {
@@ -180,6 +180,20 @@ impl Writer {
             // Somebody still holds a replaced view: it is dropped here as soon as he lets go.
             None => (self.parts.publisher.retired() > 0).then_some(WAKE_MS),
         }
+    }
+
+    /// Whether the request must not be applied yet, since an earlier one that it bears on queues.
+    fn has_to_queue(&mut self, received: &Received) -> bool {
+        let conn = received.request.conn;
+        if !matches!(received.request.op, WriteOp::ConnectionClosed) {
+            return self.slow.takes(received);
+        }
+        // What a closed connection still had to say no longer counts. But a broker of it that is
+        // about to move to another connection, by a registration in the queue, moves first.
+        self.forget_requests(conn);
+        let members = self.liveness.on_connection(conn);
+        let mut names = members.iter().filter_map(|member| self.table.describe(*member));
+        names.any(|(group, _)| self.slow.waits_for(group))
     }
 
     /// A sign of life counts when it arrives, however long its request has to queue.
@@ -304,15 +318,18 @@ impl Writer {
         reply
     }
 
-    /// All brokers of the connection go, in one step; Java drops one and leaves the others to their
-    /// timeout.
-    fn connection_closed(&mut self, conn: ConnKey) {
+    fn forget_requests(&mut self, conn: ConnKey) {
         for received in self.slow.forget(conn) {
             // Its shard still counts on an answer, though nobody will read it.
             let asker = Asker { conn, reply_to: received.request.reply_to };
             let reply = Reply::refused(response::SYSTEM_ERROR, "the connection closed");
             push_answer(&mut self.answers, asker, reply);
         }
+    }
+
+    /// All brokers of the connection go, in one step; Java drops one and leaves the others to their
+    /// timeout.
+    fn connection_closed(&mut self, conn: ConnKey) {
         let gone = self.liveness.on_connection(conn);
         for member in &gone {
             self.log_gone(*member, "the broker's connection closed, broker dropped");

@@ -1,6 +1,8 @@
 //! The writer without threads: requests into lanes, one turn at a time, a clock that is an
 //! argument.
 
+mod order;
+
 use bytes::Bytes;
 
 use super::lane::LaneSender;
@@ -15,18 +17,23 @@ use crate::wire::HeaderKind;
 
 struct Stage {
     writer: Writer,
-    lane: LaneSender,
-    mail: Mail,
+    lanes: Vec<LaneSender>,
+    mails: Vec<Mail>,
     readers: Readers,
     _folder: tempfile::TempDir,
 }
 
 fn stage() -> Stage {
+    stage_of(1)
+}
+
+/// A writer with so many shards.
+fn stage_of(shards: usize) -> Stage {
     let folder = tempfile::tempdir().unwrap();
     let bell = Doorbell::new().unwrap();
     let ring: Arc<dyn Fn() + Send + Sync> = Arc::new(|| ());
-    let (mut senders, lanes) = lane::lanes(1, Arc::clone(&ring));
-    let (post, mail) = mail::post().unwrap();
+    let (senders, lanes) = lane::lanes(shards, Arc::clone(&ring));
+    let (posts, mails) = (0..shards).map(|_| mail::post().unwrap()).unzip();
     let (publisher, readers) = Publisher::new(View::default());
     let clock = Clock::start();
     let files = DurableFiles {
@@ -36,7 +43,7 @@ fn stage() -> Stage {
     };
     let writer = Writer::new(WriterParts {
         lanes,
-        posts: vec![post],
+        posts,
         bell,
         publisher,
         durable: Durable::new(KvTable::default(), Arc::default(), files),
@@ -44,13 +51,19 @@ fn stage() -> Stage {
         clock,
         stop: Arc::default(),
     });
-    Stage { writer, lane: senders.remove(0), mail, readers, _folder: folder }
+    Stage { writer, lanes: senders, mails, readers, _folder: folder }
 }
 
 impl Stage {
     fn send(&self, conn: u32, opaque: Option<i32>, op: WriteOp) {
-        let request = WriteRequest { conn: conn_key(conn), reply_to: opaque.map(Opaque), op };
-        self.lane.try_send(request).expect("the lane has room");
+        self.send_to(0, conn, opaque, op);
+    }
+
+    /// Sends on a connection of this shard.
+    fn send_to(&self, shard: u16, conn: u32, opaque: Option<i32>, op: WriteOp) {
+        let conn = ConnKey { shard: ShardId(shard), slot: conn, generation: 0 };
+        let request = WriteRequest { conn, reply_to: opaque.map(Opaque), op };
+        self.lanes[usize::from(shard)].try_send(request).expect("the lane has room");
     }
 
     /// Turns until nothing is left to do.
@@ -60,22 +73,29 @@ impl Stage {
 
     /// What was posted: opaque and code of answers, `None` for a close.
     fn posted(&mut self) -> Vec<Option<(i32, i32)>> {
-        let letters = std::iter::from_fn(|| self.mail.take());
+        let code = |letter| match letter {
+            ToShard::Answer(answer) => Some((answer.opaque.0, answer.code)),
+            ToShard::Close(_) => None,
+        };
+        self.letters().into_iter().map(code).collect()
+    }
+
+    fn letters(&mut self) -> Vec<ToShard> {
+        let mut letters = Vec::new();
+        for (mail, lane) in self.mails.iter_mut().zip(&self.lanes) {
+            while let Some(letter) = mail.take() {
+                if matches!(letter, ToShard::Answer(_)) {
+                    lane.answered();
+                }
+                letters.push(letter);
+            }
+        }
         letters
-            .map(|letter| match letter {
-                ToShard::Answer(answer) => Some((answer.opaque.0, answer.code)),
-                ToShard::Close(_) => None,
-            })
-            .collect()
     }
 
     fn has_route(&self, topic: &str) -> bool {
         self.readers.reader().with(|view| view.routes.topic(topic).is_some())
     }
-}
-
-fn conn_key(slot: u32) -> ConnKey {
-    ConnKey { shard: ShardId(0), slot, generation: 0 }
 }
 
 /// A registration of `topics` topics `<broker>-0`, `<broker>-1`, and so on.

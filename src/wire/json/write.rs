@@ -10,6 +10,13 @@ const EXACT_MAX: i64 = (1 << 53) - 1;
 /// stays as it is, in both dialects.
 pub fn put_string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
+    put_escaped(out, text);
+    out.push(b'"');
+}
+
+/// As [`put_string`], without the quotes: for a part of a string.
+#[inline]
+pub fn put_escaped(out: &mut Vec<u8>, text: &str) {
     let mut rest = text.as_bytes();
     loop {
         let (clean, behind) = rest.split_at(clean_length(rest));
@@ -18,7 +25,6 @@ pub fn put_string(out: &mut Vec<u8>, text: &str) {
         put_escape(out, byte);
         rest = behind;
     }
-    out.push(b'"');
 }
 
 /// Bytes before the first that needs an escape, eight at a time.

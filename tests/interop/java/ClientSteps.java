@@ -1,0 +1,175 @@
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeSet;
+
+/** Clients of other releases and languages: each sends 100 messages and receives all of them. */
+final class ClientSteps {
+    private static final List<String> BOTH = List.of(Fleet.A, Fleet.B);
+    private static final int COUNT = 100;
+    private static final String ALL_CAME = "sent=" + COUNT + " received=" + COUNT + " strangers=0";
+    private static final String FROM_BOTH =
+        ALL_CAME + " brokers={" + Fleet.A + "=N, " + Fleet.B + "=N}";
+    /** How long it may take until the name server knows what a broker was told. */
+    private static final double AT_ONCE_SECONDS = 5;
+
+    static final List<Step> ALL = List.of(
+        new Step("client-java-4.9.7", "the Java client 4.9.7 sends and receives 100 messages",
+            BOTH, fleet -> java(fleet, JarSet.V4)).thatNeeds(JarSet.V4),
+        new Step("client-java-4.3.2", "the Java client 4.3.2, which reads routes with bare keys",
+            BOTH, fleet -> java(fleet, JarSet.V43)).thatNeeds(JarSet.V43),
+        new Step("client-auto-topic", "a topic that a client makes by sending to it has a route",
+            BOTH, ClientSteps::autoTopic).thatNeeds(JarSet.V4),
+        new Step("client-namespace", "a client with a namespace and a unit sends and receives",
+            BOTH, ClientSteps::namespace),
+        new Step("client-ordered", "a client takes the queues of an ordered topic from its setting",
+            BOTH, ClientSteps::ordered).thatControlsServers(),
+        new Step("client-go", "the Go client v2.1.2 sends and receives 100 messages",
+            BOTH, fleet -> program(fleet, "client-go", built(fleet, Tool.GO))).thatNeeds(Tool.GO),
+        new Step("client-go-admin", "the Go client lists topics, and deletes one",
+            BOTH, ClientSteps::goAdmin).thatNeeds(Tool.GO),
+        new Step("client-cpp", "the C++ client, by its Python surface rocketmq 0.4.4",
+            List.of(Fleet.A), fleet -> programOnA(fleet, "client-cpp", python(fleet, "remoting")))
+            .thatNeeds(Tool.PYTHON),
+        new Step("client-node", "the JavaScript client ali-ons 3.12.0",
+            BOTH, fleet -> program(fleet, "client-node", node(fleet, "remoting")))
+            .thatNeeds(Tool.NODE),
+        new Step("client-rust", "the Rust client rocketmq-client-rust 1.0.0",
+            BOTH, fleet -> program(fleet, "client-rust", built(fleet, Tool.RUST)))
+            .thatNeeds(Tool.RUST).thatIsSlow("the client takes five minutes to build"));
+
+    private ClientSteps() { }
+
+    private static String java(Fleet fleet, JarSet set) throws Exception {
+        String name = "client-java-" + set.folder;
+        String topic = "made-for-" + name.replace('.', '-');
+        fleet.makeTopic(topic, 4);
+        String result = fleet.roundTrip(set, name, topic, COUNT);
+        Expect.equal("the messages", FROM_BOTH, anyNumbers(result));
+        return result;
+    }
+
+    /** The result with N for each broker's number of messages, which is a matter of luck. */
+    private static String anyNumbers(String result) {
+        return result.replaceAll("(broker-[ab])=[1-9]\\d*", "$1=N");
+    }
+
+    private static String autoTopic(Fleet fleet) throws Exception {
+        String topic = "made-by-sending";
+        Expect.equal("the route before", Route.NONE, fleet.route(topic));
+        String result = fleet.roundTrip(JarSet.V4, "client-auto-topic", topic, COUNT);
+        Expect.equal("the messages", FROM_BOTH, anyNumbers(result));
+        Expect.equal("the route after", Route.of(new Route.Queues(4, 4, 6),
+            fleet.broker(Fleet.A), fleet.broker(Fleet.B)), fleet.route(topic));
+        return result;
+    }
+
+    private static String namespace(Fleet fleet) throws Exception {
+        String topic = "made-in-a-namespace";
+        String result = fleet.roundTrip(JarSet.V5, "client-namespace", topic, COUNT,
+            "-Dnamespace=space", "-Dunit=unit");
+        Expect.equal("the messages", FROM_BOTH, anyNumbers(result));
+        List<String> topics = fleet.mqadmin("topicList").lines();
+        List<String> expected =
+            List.of("%RETRY%space%consumer-of-" + topic, "space%" + topic);
+        Expect.that("the list of topics", "a list with " + expected,
+            topics.containsAll(expected) && !topics.contains(topic), topics);
+        return result;
+    }
+
+    /** The setting names fewer queues than there are, so that it shows whether it is heeded. */
+    private static String ordered(Fleet fleet) throws Exception {
+        String topic = "made-for-ordered";
+        fleet.makeTopic(topic, 4);
+        fleet.mqadmin("updateOrderConf", "-m", "put", "-t", topic, "-v", Fleet.A + ":2");
+        orderMessages(fleet, true);
+        try {
+            Answer route = fleet.mqadmin("topicRoute", "-t", topic);
+            Expect.that(route.command(), "a route with orderTopicConf",
+                route.text().contains("\"orderTopicConf\":\"" + Fleet.A + ":2\""), route.text());
+            String result =
+                fleet.roundTrip(JarSet.V5, "client-ordered", topic, COUNT, "-Dkeys=4");
+            Expect.equal("the messages",
+                ALL_CAME + " brokers={" + Fleet.A + "=" + COUNT + "} misordered=0", result);
+            return result;
+        } finally {
+            orderMessages(fleet, false);
+            fleet.mqadmin("updateOrderConf", "-m", "delete", "-t", topic);
+        }
+    }
+
+    private static void orderMessages(Fleet fleet, boolean on) throws Exception {
+        Answer answer = fleet.mqadmin("updateNamesrvConfig", "-k", "orderMessageEnable", "-v",
+            Boolean.toString(on));
+        Expect.that(answer.command(), "success",
+            answer.text().contains("update name server config success!"), answer.text());
+    }
+
+    /** A program that takes the arguments of {@code RoundTrip} sends and receives. */
+    private static String program(Fleet fleet, String name, List<String> command)
+            throws Exception {
+        fleet.makeTopic("made-for-" + name, 4);
+        return onTopic(fleet, name, command);
+    }
+
+    /** The same for a client that does not understand the binary headers of the other broker. */
+    private static String programOnA(Fleet fleet, String name, List<String> command)
+            throws Exception {
+        fleet.makeTopicOn(fleet.broker(Fleet.A), "made-for-" + name, 4);
+        return onTopic(fleet, name, command);
+    }
+
+    private static String onTopic(Fleet fleet, String name, List<String> command)
+            throws Exception {
+        String topic = "made-for-" + name;
+        List<String> full = new ArrayList<>(command);
+        full.addAll(List.of(fleet.server.address(), topic, Integer.toString(COUNT), "30"));
+        String result = fleet.clientResult(name, full);
+        Expect.equal("the messages", ALL_CAME, result);
+        return result;
+    }
+
+    private static String goAdmin(Fleet fleet) throws Exception {
+        String topic = "made-for-go-admin";
+        fleet.makeTopic(topic, 4);
+        Expect.equal("the topics that the Go client lists",
+            new TreeSet<>(fleet.mqadmin("topicList").lines()), goAdmin(fleet, "before", "list"));
+        // It tells the name server alone, and without a cluster.
+        goAdmin(fleet, "deletion", "delete", topic);
+        Expect.equal("the route of the deleted topic", Route.NONE, fleet.route(topic));
+        TreeSet<String> left = goAdmin(fleet, "after", "list");
+        Expect.that("the list of topics", "a list without " + topic, !left.contains(topic), left);
+        return left.size() + " topics left";
+    }
+
+    /** Runs a command of the Go client's program; returns the lines that it printed. */
+    private static TreeSet<String> goAdmin(Fleet fleet, String label, String... arguments)
+            throws Exception {
+        String name = "client-go-admin-" + label;
+        List<String> command = new ArrayList<>(built(fleet, Tool.GO));
+        command.add(fleet.server.address());
+        command.addAll(List.of(arguments));
+        Path folder = fleet.setup.runFolder.resolve(name);
+        Program program = Program.start(name, folder, Setup.environment(folder), command);
+        fleet.watch(program);
+        Expect.equal("the exit code of " + name, 0, program.awaitEnd(30));
+        return new TreeSet<>(program.tail(Integer.MAX_VALUE));
+    }
+
+    /** The one program that a tool has built. */
+    private static List<String> built(Fleet fleet, Tool tool) {
+        return List.of(fleet.setup.made(tool).resolve("client").toString());
+    }
+
+
+    static List<String> node(Fleet fleet, String program) {
+        return List.of("node", fleet.setup.made(Tool.NODE).resolve(program + ".js").toString());
+    }
+
+    /** {@code program}: "remoting" or "proxy", each with an environment of its own. */
+    static List<String> python(Fleet fleet, String program) {
+        Path made = fleet.setup.made(Tool.PYTHON);
+        return List.of(made.resolve(program + "/bin/python").toString(),
+            made.resolve(program + ".py").toString());
+    }
+}
