@@ -2,7 +2,8 @@
 //! which has nothing else to run.
 //!
 //! What is decided about a connection (read on, pause, close) and what is due by time stands in
-//! [`lifecycle`], how connections with unread input are closed in [`parting`]; what TLS does to its bytes in [`secure`].
+//! [`lifecycle`], how connections with unread input are closed in [`parting`], what TLS does to its
+//! bytes in [`secure`].
 
 mod budget;
 mod lifecycle;
