@@ -1,5 +1,6 @@
 //! Chapters that belong to no single module.
 
+pub mod compatibility;
 pub mod decisions;
 pub mod differences;
 pub mod glossary;
