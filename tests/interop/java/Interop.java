@@ -23,7 +23,12 @@ import java.util.stream.Stream;
 final class Interop {
     private static final List<Part> PARTS = List.of(
         new Part("core", "brokers, mqadmin and client around one server, which restarts",
-            CoreSteps.ALL));
+            CoreSteps.ALL),
+        new Part("registration", "how brokers of 4.9.7 and 5.5.0 register, by their settings",
+            RegistrationSteps.ALL),
+        new Part("groups", "masters and slaves, controllers, containers", GroupSteps.ALL),
+        new Part("static-topics", "topics whose queues are numbered across brokers",
+            StaticTopicSteps.ALL));
     private static final int TAIL_LINES = 25;
 
     private final Setup setup;
@@ -226,7 +231,7 @@ final class Interop {
                 report(step.name(), fleet, start, e);
             } else {
                 passed++;
-                line("differs", start, step.name(), step.differs());
+                line("differs", start, step.name(), step.differs() + " (" + e.what + ")");
             }
         } catch (Exception e) {
             failed++;
