@@ -76,7 +76,7 @@ final class SweepSteps {
         command.addAll(List.of("Chatter", fleet.server.address(), TOPIC, PRODUCERS, CONSUMERS));
         Program chatter = Program.start("chatter", folder, Setup.environment(folder), command);
         fleet.watch(chatter);
-        Expect.within(60, "the log of Chatter", "both ways", () -> chatter.tail(50),
+        Expect.within(120, "the log of Chatter", "both ways", () -> chatter.tail(50),
             lines -> lines.contains("both ways"));
     }
 
