@@ -29,13 +29,13 @@ final class Ask {
         }
     }
 
-    /** The brokers that the server knows, also those without an address: name to {id=address}. */
-    static Map<String, String> brokers(NameServer server) throws Exception {
+    /** The addresses of all brokers that the server knows, also of those that have none. */
+    static Map<String, Map<Long, String>> addresses(NameServer server) throws Exception {
         RemotingCommand answer = ask(server, CLUSTER_INFO, Map.of());
         ClusterInfo info = RemotingSerializable.decode(answer.getBody(), ClusterInfo.class);
-        Map<String, String> brokers = new TreeMap<>();
+        Map<String, Map<Long, String>> addresses = new TreeMap<>();
         info.getBrokerAddrTable().forEach((name, broker) ->
-            brokers.put(name, new TreeMap<>(broker.getBrokerAddrs()).toString()));
-        return brokers;
+            addresses.put(name, new TreeMap<>(broker.getBrokerAddrs())));
+        return addresses;
     }
 }

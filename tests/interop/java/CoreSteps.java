@@ -61,8 +61,9 @@ final class CoreSteps {
             A, CoreSteps::serverRestart).thatControlsServers(),
         new Step("broker-stop", "after SIGTERM to its broker a topic has no route",
             A, CoreSteps::brokerStop),
-        new Step("tls", "broker, mqadmin and client work by TLS alone, with certificates verified",
-            List.of(), CoreSteps::tls).thatControlsServers());
+        new Step("tls", "broker, mqadmin and clients work by TLS alone, with certificates verified",
+            List.of(), CoreSteps::tls).thatControlsServers()
+            .thatNeeds(JarSet.V4, JarSet.V43));
 
     private CoreSteps() { }
 
@@ -373,15 +374,19 @@ final class CoreSteps {
         try {
             secure.startAll();
             Route route = secure.makeTopicOn(secure.broker(broker), "made-by-tls", 4);
-            String name = "client-tls";
-            Expect.equal("the client's result",
-                "sent=100 received=100 strangers=0 brokers={" + broker + "=100}",
-                secure.roundTrip(JarSet.V5, name, "made-by-tls", 100, tls.ofClient()));
+            List<JarSet> clients = List.of(JarSet.V5, JarSet.V4, JarSet.V43);
+            for (JarSet set : clients) {
+                String topic = "made-for-tls-" + set.folder.replace('.', '-');
+                secure.makeTopicOn(secure.broker(broker), topic, 4);
+                Expect.equal("the result of client " + set.folder,
+                    "sent=100 received=100 strangers=0 brokers={" + broker + "=100}",
+                    secure.roundTrip(set, "client-tls-" + set.folder, topic, 100, tls.ofClient()));
+            }
             Answer plain = fleet.mqadminAt(secure.server, "topicRoute", "-t", "made-by-tls");
             Expect.that("topicRoute without TLS", "no route", !plain.text().contains("brokerDatas"),
                 plain.text());
             Expect.equal("the route", route, secure.route("made-by-tls"));
-            return "100 messages, no plaintext";
+            return "100 messages by each of " + clients.size() + " clients, no plaintext";
         } finally {
             secure.endWithin(fleet);
         }

@@ -150,11 +150,22 @@ final class Fleet {
             broker(B)));
     }
 
-    /** Makes a topic on one broker alone, and waits for its route. */
+    /** Makes a topic on one broker alone, and waits for its route, with the whole group. */
     Route makeTopicOn(Broker broker, String topic, int queues) throws Exception {
+        tellTopic(broker, topic, queues);
+        Broker[] group = brokers.values().stream()
+            .filter(member -> member.name.equals(broker.name)).toArray(Broker[]::new);
+        return awaitRoute(topic, Route.of(new Route.Queues(queues, queues, 6), group));
+    }
+
+    /** Makes a topic on one broker, whatever comes of it. */
+    void tellTopic(Broker broker, String topic, int queues) throws Exception {
         String count = Integer.toString(queues);
-        mqadmin("updateTopic", "-b", broker.address(), "-t", topic, "-r", count, "-w", count);
-        return awaitRoute(topic, Route.of(new Route.Queues(queues, queues, 6), broker));
+        Answer answer = mqadmin("updateTopic", "-b", broker.address(), "-t", topic, "-r", count,
+            "-w", count);
+        Expect.that(answer.command(), "success",
+            answer.text().contains("create topic to " + broker.address() + " success."),
+            answer.text());
     }
 
     private Route awaitRoute(String topic, Route expected) throws Exception {

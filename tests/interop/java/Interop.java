@@ -24,10 +24,16 @@ final class Interop {
     private static final List<Part> PARTS = List.of(
         new Part("core", "brokers, mqadmin and client around one server, which restarts",
             CoreSteps.ALL),
+        // These share the brokers of core.
         new Part("clients", "clients of other releases and languages", ClientSteps.ALL),
-        new Part("sweep", "all commands of mqadmin, compared with the Java server",
-            SweepSteps.ALL),
-        new Part("grpc", "clients that speak gRPC, through the proxy", GrpcSteps.ALL));
+        new Part("grpc", "clients that speak gRPC, through the proxy", GrpcSteps.ALL),
+        new Part("registration", "how brokers of 4.9.7 and 5.5.0 register, by their settings",
+            RegistrationSteps.ALL),
+        new Part("groups", "masters and slaves, controllers, containers", GroupSteps.ALL),
+        new Part("static-topics", "topics whose queues are numbered across brokers",
+            StaticTopicSteps.ALL),
+        new Part("sweep", "the commands of mqadmin, compared with the Java server",
+            SweepSteps.ALL));
     private static final int TAIL_LINES = 25;
 
     private final Setup setup;
@@ -252,7 +258,7 @@ final class Interop {
                 report(step.name(), fleet, start, e);
             } else {
                 passed++;
-                line("differs", start, step.name(), step.differs());
+                line("differs", start, step.name(), step.differs() + " (" + e.what + ")");
             }
         } catch (Exception e) {
             failed++;

@@ -10,7 +10,7 @@ import java.util.concurrent.TimeoutException;
 
 /** The real mqadmin, kept in one JVM ({@link MqadminHost}) for all commands of a run. */
 final class Mqadmin {
-    private static final int ANSWER_SECONDS = 30;
+    private static final int ANSWER_SECONDS = 60;
 
     private final Setup setup;
     private final String name;
