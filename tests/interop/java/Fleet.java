@@ -95,8 +95,9 @@ final class Fleet {
         started().forEach(stepsFleet::watch);
     }
 
-    /** Kills the brokers that nobody needs any more. */
+    /** Kills the brokers that nobody needs any more, and the proxy with the last of them. */
     void keepOnly(Collection<String> labels) {
+        if (labels.isEmpty() && proxy != null) proxy.program().kill();
         brokers.forEach((label, broker) -> {
             if (broker.program() != null && !labels.contains(label)) broker.kill();
         });
