@@ -9,7 +9,7 @@ import java.util.stream.Stream;
 final class Broker {
     /** How often a broker registers: the shortest period that it accepts. */
     static final int HEARTBEAT_SECONDS = 10;
-    private static final int START_SECONDS = 90;
+    private static final int START_SECONDS = 240;
 
     /**
      * How a broker is started.

@@ -165,9 +165,8 @@ final class Interop {
     }
 
     /** The brokers of a plan that these steps need. */
-    private List<String> needed(Fleet.Plan plan, List<Step> steps) {
+    private static List<String> needed(Fleet.Plan plan, List<Step> steps) {
         return steps.stream().filter(step -> step.plan().equals(plan))
-            .filter(step -> step.passesWith(setup.kind))
             .flatMap(step -> step.brokers().stream()).distinct().toList();
     }
 
