@@ -14,10 +14,21 @@ import java.util.Set;
  * @param sets the jars it needs besides those of 5.5.0
  * @param controlsServer whether it starts, stops or kills servers
  * @param slow why it runs only when it is named, or null
- * @param differs why the Java NameServer fails this step, or null if it passes, too
+ * @param differs why and where the Java NameServer fails this step, or null if it passes, too
  */
 record Step(String name, String claim, Fleet.Plan plan, List<String> brokers, Body body,
-        Set<JarSet> sets, boolean controlsServer, String slow, String differs) {
+        Set<JarSet> sets, boolean controlsServer, String slow, Difference differs) {
+    /**
+     * What the Java NameServer does otherwise.
+     *
+     * @param check what is checked where the step fails with it
+     */
+    record Difference(String reason, String check) {
+        boolean explains(Mismatch mismatch) {
+            return mismatch.what.equals(check);
+        }
+    }
+
     /** The doing of a step. */
     interface Body {
         String run(Fleet fleet) throws Exception;
@@ -51,8 +62,9 @@ record Step(String name, String claim, Fleet.Plan plan, List<String> brokers, Bo
     }
 
     /** Marks a step in which guidepost is meant to do better than the Java NameServer. */
-    Step thatDiffers(String reason) {
-        return new Step(name, claim, plan, brokers, body, sets, controlsServer, slow, reason);
+    Step thatDiffers(String reason, String check) {
+        return new Step(name, claim, plan, brokers, body, sets, controlsServer, slow,
+            new Difference(reason, check));
     }
 
     boolean passesWith(Setup.Kind kind) {
