@@ -17,10 +17,12 @@ final class Ask {
 
     static RemotingCommand ask(NameServer server, int code, Map<String, String> fields)
             throws Exception {
+        String address = server.address();
+        String host = address.substring(0, address.lastIndexOf(':'));
         RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
         fields.forEach(request::addExtField);
         try (Socket socket = new Socket()) {
-            socket.connect(new InetSocketAddress("127.0.0.1", server.port()), ANSWER_MILLIS);
+            socket.connect(new InetSocketAddress(host, server.port()), ANSWER_MILLIS);
             socket.setSoTimeout(ANSWER_MILLIS);
             ByteBuffer frame = request.encode();
             socket.getOutputStream().write(frame.array(), frame.arrayOffset(), frame.limit());

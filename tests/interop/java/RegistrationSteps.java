@@ -12,6 +12,7 @@ final class RegistrationSteps {
     private static final String SINGLE = "single-topic";
     private static final String SPLIT = "split";
     private static final int SPLIT_SIZE = 5;
+    private static final String KNOWN_EARLY = "whether the server knows a broker before its turn";
 
     private static final Fleet.Plan FLEET = new Fleet.Plan("registration-server", List.of(),
         List.of(
@@ -48,7 +49,7 @@ final class RegistrationSteps {
         new Step("topic-before-broker", "a topic told to a restarted server before its broker is "
             + "leaves no trace", FLEET, List.of(PLAIN, ON_CHANGE),
             RegistrationSteps::topicBeforeBroker)
-            .thatDiffers("keeps a broker without an address"),
+            .thatDiffers("keeps a broker without an address", KNOWN_EARLY),
         new Step("second-server", "a broker registers with the living one of two servers, and with "
             + "the other as soon as that one is there and collects brokers", List.of(),
             RegistrationSteps::secondServer).thatControlsServers(),
@@ -215,7 +216,7 @@ final class RegistrationSteps {
             fleet.server.start();
             List<Tap.Request> seen = awaitTold(fleet, broker, topic);
             if (seen.stream().anyMatch(r -> r.answered(0))) continue;
-            Expect.equal("whether the server knows " + broker.name + " before its turn", false,
+            Expect.equal(KNOWN_EARLY, false,
                 Ask.addresses(fleet.server).containsKey(broker.name));
             Expect.equal("the route before it", Route.NONE, fleet.route(topic));
             Registration.awaitTurn(broker);

@@ -15,6 +15,8 @@ final class StaticTopicSteps {
     private static final Fleet.Plan FLEET = new Fleet.Plan("static-server", List.of(),
         List.of(Broker.Plan.of(A).withTap(), Broker.Plan.of(B).withTap()));
     private static final int QUEUES = 8;
+    private static final String MADE_AGAIN = "the mapping of a topic made again";
+    private static final String AFTER_KILL = "the mapping after kill -9 of a broker";
 
     static final List<Step> ALL = List.of(
         new Step("static-topic", "a static topic's route has the mapping of all its queues",
@@ -23,10 +25,10 @@ final class StaticTopicSteps {
             FLEET, BOTH, StaticTopicSteps::staticRemapping),
         new Step("static-deleted", "a topic made again under a static topic's name has no mapping",
             FLEET, BOTH, StaticTopicSteps::staticDeleted)
-            .thatDiffers("keeps the mapping of a deleted topic"),
+            .thatDiffers("keeps the mapping of a deleted topic", MADE_AGAIN),
         new Step("static-broker-kill", "a broker that is gone takes its mapping along",
             FLEET, BOTH, StaticTopicSteps::staticBrokerKill)
-            .thatDiffers("keeps the mapping of a broker that is gone"));
+            .thatDiffers("keeps the mapping of a broker that is gone", AFTER_KILL));
 
     private StaticTopicSteps() { }
 
@@ -97,7 +99,7 @@ final class StaticTopicSteps {
         Expect.equalWithin(Expect.AT_ONCE_SECONDS, "the route after deleteTopic", Route.NONE,
             () -> fleet.route(topic));
         fleet.makeTopicOn(fleet.broker(A), topic, 4);
-        Expect.equal("the mapping of the topic made again", Map.of(), mapping(fleet, topic));
+        Expect.equal(MADE_AGAIN, Map.of(), mapping(fleet, topic));
         return "no mapping";
     }
 
@@ -106,8 +108,8 @@ final class StaticTopicSteps {
         Map<String, Set<Integer>> left = new TreeMap<>(make(fleet, topic));
         fleet.broker(B).kill();
         left.remove(B);
-        double seconds = Expect.equalWithin(Expect.AT_ONCE_SECONDS,
-            "the mapping after kill -9 of a broker", left, () -> mapping(fleet, topic));
+        double seconds = Expect.equalWithin(Expect.AT_ONCE_SECONDS, AFTER_KILL, left,
+            () -> mapping(fleet, topic));
         Expect.equal("the route", Route.of(new Route.Queues(QUEUES / 2, QUEUES / 2, 6),
             fleet.broker(A)), fleet.route(topic));
         return Step.after("left " + left, seconds);
