@@ -67,8 +67,8 @@ pub const CONNECTIONS_PER_SHARD_MAX: u32 = 1 << 22;
 /// Connections that a listener's queue holds until they are accepted; the kernel cuts it to
 /// `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 4096;
-/// Silence after which the kernel asks whether a peer's host is still there, in seconds. Clients and
-/// brokers speak every 30 s, so it asks only those that are in trouble.
+/// Silence after which the kernel asks whether a peer's host is still there, in seconds. Clients
+/// and brokers speak every 30 s, so it asks only those that are in trouble.
 pub const KEEPALIVE_AFTER_S: u64 = 60;
 /// Pause before it asks again, in seconds.
 pub const KEEPALIVE_EVERY_S: u64 = 15;

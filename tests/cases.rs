@@ -40,7 +40,7 @@ fn every_report_of_the_chapter_is_held_by_the_tests_it_names() {
                 findings.push(format!("{place} has no test \"{claim}\""));
             }
         }
-        if !missing.is_empty() {
+        if !missing.is_empty() && item.places.iter().all(|(_, claims)| claims.is_empty()) {
             findings.push(format!("no test is named after {missing:?}"));
         }
     }

@@ -56,8 +56,8 @@
 //!
 //! **2026-11-29, PROXY headers are taken from anybody unless told otherwise,** as Java does. The
 //! address in them is used for log lines, and for the limits above only together with the peer's
-//! own, unless `proxyProtocolFrom` names the peer. They are read by our own code: 170 lines without
-//! a dependency.
+//! own, unless `proxyProtocolFrom` names the peer. They are read by our own code: 170 lines
+//! without a dependency.
 //!
 //! **2026-11-29, a filtered route (zone mode) is in the dialect that was asked for,** and names no
 //! broker that it does not describe, in mappings of static topics neither. Java encodes every
@@ -113,7 +113,6 @@
 //! | `crc32fast` | `bodyCrc32` |
 //! | `crossbeam` | Lanes, post boxes, padded counters |
 //! | `flate2` with zlib-rs | Compressed registrations |
-//! | `futures-lite` | Waiting for the doorbell inside glommio |
 //! | `glommio` | Executors pinned to cores, timers |
 //! | `imbl` | Persistent maps |
 //! | `io-uring` | The sockets' ring |

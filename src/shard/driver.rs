@@ -1,7 +1,9 @@
-//! Moves bytes between the ring and the connections. The only await is the sleep.
+//! Moves bytes between the ring and the connections. It sleeps in the ring, not in the executor,
+//! which has nothing else to run.
 //!
 //! What is decided about a connection (read on, pause, close) and what is due by time stands in
-//! [`lifecycle`], how connections with unread input are closed in [`parting`]; what TLS does to its bytes in [`secure`].
+//! [`lifecycle`], how connections with unread input are closed in [`parting`], what TLS does to its
+//! bytes in [`secure`].
 
 mod budget;
 mod lifecycle;
@@ -235,16 +237,12 @@ impl<S: Service> Driver<S> {
             }
             match self.ring.turn()? {
                 // The turn has made room: ask again rather than sleep too long.
-                Turn::Idle if self.alarms.missed.is_some() => self.ring.awake(),
-                Turn::Idle if self.secure.has_waiting() => {
-                    self.ring.awake();
-                    glommio::yield_if_needed().await;
-                }
+                Turn::Idle if self.alarms.missed.is_some() => {}
+                Turn::Idle if self.secure.has_waiting() => glommio::yield_if_needed().await,
                 Turn::Busy => glommio::yield_if_needed().await,
                 Turn::Idle => {
                     self.counters.sleeps.add(1);
-                    self.mail.doorbell().wait().await;
-                    self.ring.awake();
+                    self.ring.sleep()?;
                 }
                 Turn::Short => glommio::timer::sleep(Duration::from_millis(1)).await,
             }

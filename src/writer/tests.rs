@@ -1,6 +1,7 @@
 //! The writer without threads: requests into lanes, one turn at a time, a clock that is an
 //! argument.
 
+mod lists;
 mod order;
 
 use bytes::Bytes;
@@ -100,7 +101,12 @@ impl Stage {
         let dialect = Dialect::Standard;
         let query = RouteQuery { dialect, acting_master: false, order_conf: None, zone: None };
         let mut out = Vec::new();
-        self.readers.reader().with(|view| view.routes.write_route(topic, &query, &mut out));
+        self.readers.reader().with(|view| {
+            let routes = &view.routes;
+            if let Some(route) = routes.topic(topic) {
+                routes.write_route(route, &query, &mut out);
+            }
+        });
         String::from_utf8(out).unwrap()
     }
 
