@@ -163,6 +163,8 @@
 //! * Requests, connections and answers wait without a bound. **Here:** each is bounded, see
 //!   [`crate::limits`]: `shard/tests.rs` "too many unsent answers cost the largest its connection",
 //!   "a full shard closes the next connection quickly", `kv/table/tests.rs`.
+//! * Answers above 16 MiB are sent, and every client cuts the connection. **Here:** code 1 says so:
+//!   `crowds.rs`.
 //! * Bytes left in a binary header shift the body. **Here:** they are skipped:
 //!   `wire/header_binary.rs` "bytes behind the fields are passed over".
 //! * A map key with an escape and a supplementary character is refused. **Here:** read:
@@ -229,5 +231,3 @@
 //!   anything are met with silence".
 //! * Code 901 is successful with the remark `not set any response code`: `lists.scn` "members are
 //!   echoed by name, with the remark that clients of Java see".
-//! * Answers may be larger than the 16 MiB that Java peers take: `wire/reply.rs` "an answer may be
-//!   larger than the frames that java peers take".
