@@ -401,7 +401,7 @@ impl Shared<'_> {
 fn run_writer(writer: Writer, core: usize, end: EndNote) -> io::Result<WriterThread> {
     thread::Builder::new().name("writer".into()).spawn(move || {
         let _end = end;
-        topology::executor_on("writer", core)?.run(writer.run());
+        topology::executor_on("writer", core)?.run(async { writer.run() });
         Ok(())
     })
 }

@@ -1,26 +1,40 @@
 //! The command line. What cannot work is refused here, with what to write instead.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::cli_fleet::{FindMaxArgs, LifeArgs};
 use crate::failure::{Failure, usage};
 use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
 use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
+use crate::output::OutputArgs;
 use crate::pace::Arrivals;
 use crate::run::Load;
+use crate::scale::ScaleArgs;
+use crate::shape::Shape;
+use crate::sources::{Ending, Prefix, Sources};
+use crate::versus::VersusArgs;
 
 /// The examples of `--help`; a test parses each of them.
 pub const EXAMPLES: &str = "\
 Examples, with a NameServer on port 9876 of this machine:
 
-  loadgen query 127.0.0.1:9876 --connections 64 --seconds 5
-      Registers 4 brokers with 1000 topics, asks for routes as fast as the answers come,
-      prints latency percentiles and the server's CPU per query.
-
   loadgen query 127.0.0.1:9876 --rate 5000 --misses 0.1 --json result.json
-      5000 queries a second whatever the server does, 10 % of them for unknown topics;
-      latency counts from the moment a query was meant to be sent.
+      Registers 4 brokers with 1000 topics and asks for routes, 5000 times a second whatever
+      the server does, 10 % of them unknown; latency counts from the moment a query was meant
+      to be sent.
+
+  loadgen query 127.0.0.1:9876 --closed --connections 64 --seconds 5
+      As fast as the answers come; prints latency percentiles and the server's CPU per query.
+
+  loadgen find-max 127.0.0.1:9876 --objective 'p99.9<2ms,errors==0' --seconds 5
+      The highest rate that meets it, found by trying, confirmed by a longer run.
+
+  loadgen fleet 127.0.0.1:9876 --class s --time-factor 10 --seconds 30
+      10 brokers, 1000 topics, 5000 clients of several makes, exporter, dashboard, churn, all
+      ten times as fast as real ones; every answer is checked; ends with PASS or FAIL.
 
   loadgen compare 127.0.0.1:9876 --connections 900 --rounds 3 --seconds 2
       Server and echo floor in turns; prints the ratio of their CPU per query.
@@ -39,14 +53,24 @@ pub struct Cli {
 /// The sub-commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Let a whole fleet live on the server, with brokers, clients, restarts; PASS or FAIL
+    Fleet(Box<LifeArgs>),
+    /// Find the highest rate that meets an objective
+    FindMax(Box<FindMaxArgs>),
     /// Register a fleet of brokers and topics
     Fill(FillArgs),
     /// Ask for routes; measure latency and the server's CPU per query
     Query(QueryArgs),
     /// Measure server and echo floor in turns; print the ratio of their CPU per query
     Compare(CompareArgs),
+    /// Start several servers, measure them and the floor in turns; print one table
+    Versus(VersusArgs),
+    /// Start a server and see how it fares as the fleet grows; print figures and targets
+    Scale(ScaleArgs),
     /// Measure the echo floor alone
     Floor(FloorArgs),
+    /// Make a page of records that --json wrote, several side by side
+    Report(ReportArgs),
     /// Be the echo floor (the other commands start this themselves)
     FloorServer(FloorServerArgs),
 }
@@ -89,6 +113,15 @@ pub struct QueryArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub load: LoadArgs,
+    /// Make so many runs; median and range of each figure are printed
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Do not measure what this generator makes of a server that does nothing
+    #[arg(long)]
+    pub no_ceiling: bool,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
 }
 
 /// `compare`.
@@ -103,6 +136,9 @@ pub struct CompareArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub load: LoadArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
     /// How often server and floor are measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -122,10 +158,24 @@ pub struct FloorArgs {
     pub load: LoadArgs,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
     pub bytes: BytesArgs,
     /// CPU of the floor server [default: one not in --pin]
     #[arg(long)]
     pub floor_cpu: Option<usize>,
+}
+
+/// `report`.
+#[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Records, one for each column
+    #[arg(required = true, num_args = 1..=6, value_name = "RECORD.json")]
+    pub records: Vec<PathBuf>,
+    /// The page to write
+    #[arg(long, value_name = "FILE")]
+    pub html: PathBuf,
 }
 
 /// `floor-server`.
@@ -194,12 +244,43 @@ pub struct FleetArgs {
     pub server_pid: Option<u32>,
 }
 
+/// Where connections come from, and how they are made and ended.
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// Addresses of this machine to connect from [default: one, or 127.0.0.0/8 when one has too few
+    /// ports for a server of this machine]
+    #[arg(long, value_name = "PREFIX")]
+    pub source_prefix: Option<Prefix>,
+    /// Connections from each address [default: nine tenths of its local ports]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub per_source: Option<u32>,
+    /// Connections made per second, at most [default: as fast as they are accepted]
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub connect_rate: Option<f64>,
+    /// How connections are ended: as clients do, or with a reset, which leaves no port at rest
+    #[arg(long, value_enum, default_value = "fin")]
+    pub ending: Ending,
+}
+
+impl SourceArgs {
+    /// The plan for so many connections to this server.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when there are too few addresses.
+    pub fn sources(&self, server: SocketAddr, connections: u32) -> Result<Sources, Failure> {
+        Sources::plan(server, connections.into(), self.source_prefix, self.per_source)
+    }
+}
+
 /// The load.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Open connections
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub from: SourceArgs,
     /// Queries on the way on each connection
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub depth: u32,
@@ -209,6 +290,9 @@ pub struct LoadArgs {
     /// Time before it that is not measured, at most 3600
     #[arg(long, default_value = "2", value_parser = zero_or_seconds)]
     pub warmup: f64,
+    /// Time after it with the same load that is not measured either, at most 3600
+    #[arg(long, default_value = "0", value_parser = zero_or_seconds)]
+    pub cooldown: f64,
     /// Share of queries for topics nobody registered, 0 to 1
     #[arg(long, default_value = "0", value_parser = share)]
     pub misses: f64,
@@ -218,13 +302,20 @@ pub struct LoadArgs {
     /// Makes the questions and the arrival times
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Open loop: queries per second over all connections, sent when they are due [default: closed
-    /// loop, the next query is sent when an answer comes]
+    /// Open loop: queries per second over all connections, sent when they are due [default of
+    /// query: 1000; of compare and floor: a closed loop]
     #[arg(long, value_parser = rate)]
     pub rate: Option<f64>,
+    /// Closed loop: the next query is sent when an answer comes, so a slow server is asked less
+    #[arg(long, conflicts_with_all = ["rate", "ramp"])]
+    pub closed: bool,
     /// How the queries of an open loop are spread
     #[arg(long, value_enum, default_value = "poisson")]
     pub arrivals: Arrivals,
+    /// How the rate of an open loop changes over the measured time: hold, linear:FROM, stairs:N,
+    /// spike:FACTOR:AT:LENGTH, sine:LOW:PERIOD or trace:FILE
+    #[arg(long, default_value = "hold", value_name = "SHAPE")]
+    pub ramp: Shape,
     /// Generator threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: u32,
@@ -237,34 +328,31 @@ pub struct LoadArgs {
     /// CPUs of the generator, such as 1 or 2,3
     #[arg(long, value_delimiter = ',')]
     pub pin: Vec<usize>,
-    /// Write the result there as JSON
-    #[arg(long, value_name = "FILE")]
-    pub json: Option<PathBuf>,
 }
 
-fn number(text: &str) -> Result<f64, String> {
+pub(crate) fn number(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| "not a number".to_owned())
 }
 
-fn within(text: &str, from: f64, to: f64, unit: &str) -> Result<f64, String> {
+pub(crate) fn within(text: &str, from: f64, to: f64, unit: &str) -> Result<f64, String> {
     let instead = format!("give {from} to {to}{unit}");
     let value = number(text).map_err(|e| format!("{e}; {instead}"))?;
     if (from..=to).contains(&value) { Ok(value) } else { Err(instead) }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     within(text, 0.1, 3600.0, " seconds")
 }
 
-fn zero_or_seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn zero_or_seconds(text: &str) -> Result<f64, String> {
     within(text, 0.0, 3600.0, " seconds")
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     within(text, 0.0, 1.0, ", such as 0.1 for 10 %")
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     within(text, 0.1, 1e8, " queries a second")
 }
 
@@ -303,11 +391,18 @@ impl FleetArgs {
 }
 
 impl LoadArgs {
-    /// The load on a fleet with so many topics; `None` when it is the floor, which has none.
+    /// The load on a server whose fleet has so many topics; `None` when it is the floor, which has
+    /// none. `default_rate`: what holds when neither a rate nor a closed loop was asked for; `None`
+    /// is a closed loop.
     ///
     /// # Errors
     /// [`Failure::Usage`] for numbers that do not go together.
-    pub fn load(&self, fleet_topics: Option<u32>) -> Result<Load, Failure> {
+    pub fn load(
+        &self,
+        server: SocketAddr,
+        fleet_topics: Option<u32>,
+        default_rate: Option<f64>,
+    ) -> Result<Load, Failure> {
         let most = fleet_topics.unwrap_or(TOPICS_MAX);
         let topics = self.topics.unwrap_or(most.min(fleet_topics.unwrap_or(1000)));
         if topics == 0 || topics > most {
@@ -327,11 +422,16 @@ impl LoadArgs {
             depth: self.depth as usize,
             seconds: self.seconds,
             warmup_seconds: self.warmup,
+            cooldown_seconds: self.cooldown,
+            sources: self.from.sources(server, self.connections)?,
+            ending: self.from.ending,
+            connect_rate: self.from.connect_rate,
             topics,
             misses: self.misses,
             seed: self.seed,
-            rate: self.rate,
+            rate: if self.closed { None } else { self.rate.or(default_rate) },
             arrivals: self.arrivals,
+            shape: self.ramp.clone(),
             threads: self.threads,
             timeout_ms: self.timeout_ms,
             lateness_bound_us: self.lateness_bound_us,
@@ -348,6 +448,10 @@ mod tests {
 
     use super::*;
 
+    fn server() -> SocketAddr {
+        "127.0.0.1:9876".parse().unwrap()
+    }
+
     fn refusal(arguments: &str) -> String {
         Cli::try_parse_from(arguments.split(' ')).unwrap_err().to_string()
     }
@@ -361,17 +465,20 @@ mod tests {
     fn each_example_of_the_help_is_accepted() {
         let examples: Vec<&str> =
             EXAMPLES.lines().filter_map(|line| line.strip_prefix("  loadgen ")).collect();
-        assert_eq!(examples.len(), 3);
+        assert_eq!(examples.len(), 5);
         for example in examples {
             let arguments = std::iter::once("loadgen").chain(example.split(' '));
             let parsed = Cli::try_parse_from(arguments).map(|cli| cli.command);
             match parsed.unwrap_or_else(|e| panic!("{example}: {e}")) {
                 Command::Query(query) => {
                     let fleet = query.fleet.fleet().unwrap();
-                    query.load.load(Some(fleet.topics)).unwrap();
+                    query.load.load(server(), Some(fleet.topics), None).unwrap();
                 }
                 Command::Compare(compare) => {
-                    compare.load.load(Some(compare.fleet.fleet().unwrap().topics)).unwrap();
+                    compare
+                        .load
+                        .load(server(), Some(compare.fleet.fleet().unwrap().topics), None)
+                        .unwrap();
                 }
                 other => panic!("{other:?}"),
             }
@@ -391,7 +498,7 @@ mod tests {
     fn more_topics_than_there_are_is_refused() {
         let cli = Cli::parse_from("loadgen query h:1 --topics 1001".split(' '));
         let Command::Query(query) = cli.command else { panic!() };
-        let text = query.load.load(Some(1000)).unwrap_err().to_string();
+        let text = query.load.load(server(), Some(1000), None).unwrap_err().to_string();
         assert!(text.contains("give 1 to 1000"), "{text}");
     }
 }

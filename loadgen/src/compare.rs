@@ -2,17 +2,18 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::check::{Expect, FloorBytes};
 use crate::failure::{Failure, run_failure};
 use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
 use crate::process::Process;
-use crate::run::{Load, RunResult, Target, run};
+use crate::record::Run;
+use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 
 /// What a comparison found.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Comparison {
     /// Bytes the floor answered with: those of the server's answers.
     pub floor_bytes: FloorBytes,
@@ -30,7 +31,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// All its runs, in their order.
-    pub fn runs(&self) -> impl Iterator<Item = &RunResult> {
+    pub fn runs(&self) -> impl Iterator<Item = &Run> {
         self.rounds.iter().flat_map(|round| std::iter::once(&round.server).chain(&round.floor))
     }
 
@@ -41,24 +42,24 @@ impl Comparison {
 }
 
 /// The server, then the floor.
-#[derive(Debug, Serialize)]
+#[derive(Debug)]
 pub struct Round {
     /// Against the server.
-    pub server: RunResult,
+    pub server: Run,
     /// Against the floor.
-    pub floor: Option<RunResult>,
+    pub floor: Option<Run>,
 }
 
 impl Round {
     /// Server CPU per query over floor CPU per query.
     pub fn ratio(&self) -> Option<f64> {
-        let floor = self.floor.as_ref()?.server_us_per_query()?;
-        Some(self.server.server_us_per_query()? / floor)
+        let floor = self.floor.as_ref()?.server_us_per_answer()?;
+        Some(self.server.server_us_per_answer()? / floor)
     }
 }
 
 /// Median and range.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
     /// The middle one; of an even number of values the mean of the two in the middle.
     pub median: f64,
@@ -106,7 +107,7 @@ pub fn compare(
     plan: &Plan<'_>,
     server: &Target,
     stop: &Stop,
-    mut progress: impl FnMut(u32, &RunResult),
+    mut progress: impl FnMut(u32, &Run),
 ) -> Result<Comparison, Failure> {
     let floor_bytes = learn_bytes(plan, server, stop)?;
     let child = FloorChild::spawn(plan.program, floor_bytes, plan.floor_cpu)?;
@@ -139,7 +140,7 @@ fn learn_bytes(plan: &Plan<'_>, server: &Target, stop: &Stop) -> Result<FloorByt
     let seconds = plan.prewarm_seconds.max(0.2);
     let load = Load { seconds, warmup_seconds: 0.0, rate: None, ..plan.load.clone() };
     let result = run(&load, server, stop)?;
-    let (hit, miss) = result.answer_bytes();
+    let (hit, miss) = (result.answer_bytes("hit"), result.answer_bytes("miss"));
     if stop.asked() {
         return Err(run_failure("stopped before the first round"));
     }
@@ -147,7 +148,7 @@ fn learn_bytes(plan: &Plan<'_>, server: &Target, stop: &Stop) -> Result<FloorByt
         return Err(run_failure(format!(
             "{} gave no right answer: {}",
             server.label,
-            result.errors.examples.first().map_or("none at all", String::as_str)
+            result.totals.error_examples.first().map_or("none at all", String::as_str)
         )));
     }
     // A kind that is not asked for is not answered either.
@@ -162,9 +163,9 @@ fn whole_bytes(mean: f64) -> usize {
 
 fn summary(floor_bytes: FloorBytes, floor_cpu: Option<usize>, rounds: Vec<Round>) -> Comparison {
     let complete = || rounds.iter().filter(|round| round.floor.is_some());
-    let floor = |round: &Round| round.floor.as_ref().and_then(RunResult::server_us_per_query);
+    let floor = |round: &Round| round.floor.as_ref().and_then(Run::server_us_per_answer);
     let server_us_per_query =
-        Spread::of(complete().filter_map(|round| round.server.server_us_per_query()));
+        Spread::of(complete().filter_map(|round| round.server.server_us_per_answer()));
     let floor_us_per_query = Spread::of(complete().filter_map(floor));
     let ratio = Spread::of(complete().filter_map(Round::ratio));
     Comparison { floor_bytes, floor_cpu, server_us_per_query, floor_us_per_query, ratio, rounds }

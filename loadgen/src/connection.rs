@@ -3,12 +3,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use crate::chance::Chance;
 use crate::check::{Checker, Wrong};
 use crate::fleet::{Asked, TOPICS_MAX};
 use crate::measure::{Measured, Window};
+use crate::tape::Timing;
 use crate::wire::{OPAQUE_END, OPAQUE_FIRST, RouteQuery, first_frame};
 
 /// What a connection asks about.
@@ -47,11 +49,39 @@ impl Questions {
 
 /// Why a connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken(pub String);
+pub struct Broken {
+    /// Kind of error, as it is counted.
+    pub kind: &'static str,
+    /// What happened.
+    pub what: String,
+}
+
+impl Broken {
+    /// With a kind of error and what happened.
+    pub fn new(kind: &'static str, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into() }
+    }
+
+    /// What an operation on a socket failed with.
+    pub fn of(doing: &str, e: &io::Error) -> Self {
+        Self::new(kind_of(e.kind()), format!("{doing}: {e}"))
+    }
+}
+
+/// The kind of error, as it is counted, behind a failure of the system.
+pub fn kind_of(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::ConnectionRefused => "refused",
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "reset",
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::UnexpectedEof => "closed",
+        io::ErrorKind::TimedOut => "connect time-out",
+        _ => "socket",
+    }
+}
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.what)
     }
 }
 
@@ -154,17 +184,19 @@ impl Connection {
 
     fn take_frames(&mut self, bytes: &[u8], to: &mut Recorder<'_>) -> Result<(usize, u64), Broken> {
         let (mut taken, mut answers) = (0, 0);
-        while let Some(frame) =
-            first_frame(&bytes[taken..]).map_err(|what| Broken(what.to_string()))?
+        while let Some(frame) = first_frame(&bytes[taken..])
+            .map_err(|what| Broken::new("malformed", what.to_string()))?
         {
             taken += frame.bytes;
             if !frame.is_answer {
-                return Err(Broken(format!("the server asked something, code {}", frame.code)));
+                let what = format!("the server asked something, code {}", frame.code);
+                return Err(Broken::new("malformed", what));
             }
             let place =
                 self.pending.iter().position(|p| i64::from(p.opaque) == i64::from(frame.opaque));
             let Some(pending) = place.and_then(|place| self.pending.remove(place)) else {
-                return Err(Broken(format!("an answer to nothing asked, opaque {}", frame.opaque)));
+                let what = format!("an answer to nothing asked, opaque {}", frame.opaque);
+                return Err(Broken::new("opaque", what));
             };
             if pending.given_up {
                 self.given_up -= 1;
@@ -195,7 +227,8 @@ impl Connection {
             }
         }
         if self.given_up > 4 * self.depth {
-            return Err(Broken(format!("{} queries without an answer", self.given_up)));
+            let what = format!("{} queries without an answer", self.given_up);
+            return Err(Broken::new("silent", what));
         }
         Ok(count)
     }
@@ -215,39 +248,35 @@ pub struct Recorder<'a> {
 
 impl Recorder<'_> {
     fn answer(&mut self, pending: &Pending, verdict: Result<(), Wrong>, frame_bytes: usize) {
+        let counted = self.window.holds(pending.intended_ns);
         match verdict {
-            Err(Wrong::Code(what)) => self.measured.errors.note("wrong code", || what),
-            Err(Wrong::Content(what)) => self.measured.errors.note("wrong content", || what),
-            Ok(()) if pending.given_up || !self.window.holds(pending.intended_ns) => {}
+            Err(Wrong::Code(kind, what)) => self.measured.note(counted, kind, || what),
+            Err(Wrong::Content(what)) => self.measured.note(counted, "wrong content", || what),
+            Ok(()) if pending.given_up => {}
             Ok(()) => {
-                self.times(pending);
+                self.times(pending, counted);
                 let counts = &mut self.measured.counts;
-                match pending.asked {
-                    Asked::Topic(_) => {
-                        counts.hits += 1;
-                        counts.hit_bytes += frame_bytes as u64;
-                    }
-                    Asked::Absent(_) => {
-                        counts.misses += 1;
-                        counts.miss_bytes += frame_bytes as u64;
-                    }
-                }
+                let (kind, bytes) = match pending.asked {
+                    Asked::Topic(_) => ("hit", &mut counts.hit_bytes),
+                    Asked::Absent(_) => ("miss", &mut counts.miss_bytes),
+                };
+                *bytes += if counted { frame_bytes as u64 } else { 0 };
+                self.measured.tape.slice(counted).answers.add(kind, 1);
             }
         }
     }
 
     fn timed_out(&mut self, pending: &Pending) {
         let waited_ms = self.now_ns.saturating_sub(pending.sent_ns) / 1_000_000;
-        self.measured.errors.note("time-out", || format!("no answer for {waited_ms} ms"));
-        if self.window.holds(pending.intended_ns) {
-            self.times(pending);
-        }
+        let counted = self.window.holds(pending.intended_ns);
+        self.measured.note(counted, "time-out", || format!("no answer for {waited_ms} ms"));
+        self.times(pending, counted);
     }
 
-    fn times(&mut self, pending: &Pending) {
-        let (now, measured) = (self.now_ns, &mut *self.measured);
-        measured.response.saturating_record(now.saturating_sub(pending.intended_ns));
-        measured.service.saturating_record(now.saturating_sub(pending.sent_ns));
+    fn times(&mut self, pending: &Pending, counted: bool) {
+        let (now, slice) = (self.now_ns, self.measured.tape.slice(counted));
+        slice.record(Timing::Response, now.saturating_sub(pending.intended_ns));
+        slice.record(Timing::Service, now.saturating_sub(pending.sent_ns));
     }
 }
 
@@ -255,6 +284,7 @@ impl Recorder<'_> {
 mod tests {
     use super::*;
     use crate::check::{Expect, FloorBytes};
+    use crate::tape::Collector;
     use crate::wire::append_frame;
 
     const MIX: Mix = Mix { topics: 100, misses: 0.25, seed: 42 };
@@ -277,10 +307,21 @@ mod tests {
     }
 
     impl Desk {
+        /// How many times were recorded of queries that count, and the longest of them.
+        fn times(&mut self, timing: Timing) -> (u64, u64) {
+            let times = self.measured.tape.slice(true).times(timing);
+            times.map_or((0, 0), |times| (times.len(), times.max()))
+        }
+
         fn new() -> Self {
             let miss_bytes = answer(OPAQUE_FIRST).len();
             let expect = Expect::Floor(FloorBytes { hit: 0, miss: miss_bytes });
-            Desk { checker: Checker::new(expect), measured: Measured::default(), miss_bytes }
+            let measured = Measured::onto(Collector::new(0).tape());
+            Desk { checker: Checker::new(expect), measured, miss_bytes }
+        }
+
+        fn answers(&mut self) -> u64 {
+            self.measured.tape.slice(true).answers.total()
         }
 
         fn at(&mut self, now_ns: u64) -> Recorder<'_> {
@@ -325,9 +366,10 @@ mod tests {
             answers += connection.received(&[*byte], &mut desk.at(1_000)).unwrap();
         }
         assert_eq!((answers, connection.waiting()), (3, 0));
-        assert_eq!((desk.measured.counts.misses, desk.measured.errors.total()), (3, 0));
+        assert_eq!((desk.answers(), desk.measured.errors.total()), (3, 0));
         assert_eq!(desk.measured.counts.miss_bytes, 3 * desk.miss_bytes as u64);
-        assert_eq!((desk.measured.response.max(), desk.measured.service.max()), (900, 800));
+        assert_eq!(desk.times(Timing::Response), (3, 900));
+        assert_eq!(desk.times(Timing::Service), (3, 800));
     }
 
     #[test]
@@ -336,7 +378,7 @@ mod tests {
         let mut connection = connection(MISSES, 1, 1);
         connection.ask(100, 100);
         let broken = connection.received(&answer(OPAQUE_FIRST), &mut desk.at(200)).unwrap_err();
-        assert!(broken.0.contains("nothing asked"), "{broken}");
+        assert!(broken.what.contains("nothing asked"), "{broken}");
     }
 
     #[test]
@@ -349,8 +391,8 @@ mod tests {
         assert_eq!(connection.give_up_older(500, &mut desk.at(700)), Ok(0));
         assert!(connection.has_room());
         assert_eq!(connection.received(&answer(OPAQUE_FIRST), &mut desk.at(900)), Ok(1));
-        assert_eq!((desk.measured.response.len(), desk.measured.response.max()), (1, 500));
-        assert_eq!((desk.measured.errors.total(), desk.measured.counts.misses), (1, 0));
+        assert_eq!(desk.times(Timing::Response), (1, 500));
+        assert_eq!((desk.measured.errors.total(), desk.answers()), (1, 0));
     }
 
     #[test]
@@ -364,7 +406,9 @@ mod tests {
         append_frame(&mut wrong, header.as_bytes(), b"");
         connection.received(&answer(OPAQUE_FIRST), &mut desk.at(200)).unwrap();
         connection.received(&wrong, &mut desk.at(200)).unwrap();
-        assert_eq!(desk.measured.answers(), 0);
-        assert_eq!(desk.measured.errors.by_kind["wrong code"], 1);
+        assert_eq!(desk.times(Timing::Response), (0, 0));
+        let warm_up = desk.measured.tape.slice(false);
+        assert_eq!((warm_up.answers.total(), warm_up.errors.total()), (1, 1));
+        assert_eq!(desk.measured.errors.by_kind()["code 2"], 1);
     }
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Facts of the machine and the moment.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Host {
     /// Kernel release.
     pub kernel: String,
@@ -21,7 +21,15 @@ pub struct Host {
     /// The command as given.
     pub command: Vec<String>,
     /// Version of this tool.
-    pub loadgen_version: &'static str,
+    pub loadgen_version: String,
+    /// Revision of the source it was built from, if the build was told (`LOADGEN_REVISION`).
+    pub revision: Option<String>,
+}
+
+/// Now, in ms since 1970.
+pub fn unix_ms() -> u64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Host {
@@ -32,15 +40,15 @@ impl Host {
         let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
         let cpu = model.unwrap_or("?").trim_start_matches([' ', '\t', ':']);
         let average = read("/proc/loadavg");
-        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
             cpu: cpu.to_owned(),
             cpus: cpuinfo.lines().filter(|line| line.starts_with("processor")).count(),
             load_average: average.split(' ').next().and_then(|a| a.parse().ok()).unwrap_or(0.0),
-            started_unix_ms: u64::try_from(since_1970.as_millis()).unwrap_or(u64::MAX),
+            started_unix_ms: unix_ms(),
             command: std::env::args().collect(),
-            loadgen_version: env!("CARGO_PKG_VERSION"),
+            loadgen_version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: option_env!("LOADGEN_REVISION").map(str::to_owned),
         }
     }
 }

@@ -14,13 +14,19 @@
 //! - [`connection`]: one client without its socket. [`engine`]: one thread's epoll loop.
 //! - [`pace`]: closed loop or a schedule. [`measure`]: histograms, counts, errors.
 //! - [`run`]: one measured window. [`compare`]: server and [`floor`] in turns. [`report`]: words.
+//! - [`versus`]: several servers in turns. [`mod@scale`]: one server and ever larger fleets.
+//! - For both: [`launch`] starts and ends servers, [`loads`] are what they get, a [`registrar`] is
+//!   a broker that registers again and again, [`priority`] says who goes first, [`table`] prints.
 //!
 //! **Never:** nothing in here is shared with the server's own code. No time-out is dropped. No
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
+pub mod assertion;
+pub mod ceiling;
 pub mod chance;
 pub mod check;
 pub mod cli;
+pub mod cli_fleet;
 pub mod compare;
 pub mod connection;
 pub mod engine;
@@ -29,11 +35,29 @@ pub mod fill;
 pub mod fleet;
 pub mod floor;
 pub mod host;
+pub mod launch;
+pub mod life;
 pub mod limits;
+pub mod loads;
+pub mod logs;
 pub mod measure;
+pub mod output;
 pub mod pace;
+pub mod page;
+pub mod preflight;
+pub mod priority;
 pub mod process;
+pub mod record;
+pub mod registrar;
 pub mod report;
 pub mod run;
+pub mod scale;
+pub mod search;
+pub mod shape;
+pub mod sources;
 pub mod stop;
+pub mod table;
+pub mod tape;
+pub mod versus;
+pub mod watch;
 pub mod wire;

@@ -1,41 +1,67 @@
 //! Arguments to work to words; exit codes.
 
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
+use loadgen::ceiling;
 use loadgen::check::{Expect, FloorBytes};
 use loadgen::cli::{
     Cli, Command, CompareArgs, FillArgs, FleetArgs, FloorArgs, FloorServerArgs, LoadArgs,
-    QueryArgs, TargetArgs,
+    QueryArgs, ReportArgs, TargetArgs,
 };
+use loadgen::cli_fleet::{FindMaxArgs, LifeArgs};
 use loadgen::compare::{Plan, compare};
 use loadgen::failure::{Failure, run_failure};
 use loadgen::fill::{HeldFleet, fill};
 use loadgen::fleet::Fleet;
 use loadgen::floor::{FloorChild, FloorServer};
 use loadgen::host::Host;
+use loadgen::life::stage;
 use loadgen::limits;
+use loadgen::output::{self, OutputArgs};
+use loadgen::page::page;
+use loadgen::preflight;
 use loadgen::process::Process;
-use loadgen::report::{self, Document, SCHEMA};
+use loadgen::record::{Record, Run, Server};
+use loadgen::report;
 use loadgen::run::{Load, Target, run};
+use loadgen::scale::scale;
+use loadgen::search;
 use loadgen::stop::Stop;
+use loadgen::versus::versus;
 
-/// The numbers are there, and must not be used.
+/// See `loadgen --help`.
 const EXIT_INVALID: u8 = 3;
+const EXIT_UNMET: u8 = 4;
+
+/// Queries per second of an open loop when nothing else is asked for: any server carries that.
+const DEFAULT_RATE: f64 = 1000.0;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Fill(args) => fill_and_hold(&args),
+        Command::Fleet(args) => live_fleet(&args),
+        Command::FindMax(args) => find_max(&args),
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
+        Command::Versus(args) => Stop::on_signals()
+            .and_then(|stop| versus(&args, &stop))
+            .map(|valid| Outcome::of(valid, true)),
+        Command::Scale(args) => Stop::on_signals()
+            .and_then(|stop| scale(&args, &stop))
+            .map(|valid| Outcome::of(valid, true)),
         Command::Floor(args) => floor(&args),
+        Command::Report(args) => report_page(&args),
         Command::FloorServer(args) => floor_server(&args),
     };
     match result {
-        Ok(Validity::Valid) => ExitCode::SUCCESS,
-        Ok(Validity::Invalid) => EXIT_INVALID.into(),
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Invalid) => EXIT_INVALID.into(),
+        Ok(Outcome::Unmet) => EXIT_UNMET.into(),
         Err(failure) => {
             eprintln!("loadgen: {failure}");
             failure.exit_code().into()
@@ -43,22 +69,30 @@ fn main() -> ExitCode {
     }
 }
 
-enum Validity {
-    Valid,
+/// How a command ended that could be carried out.
+enum Outcome {
+    Done,
+    /// The numbers are there, and must not be used.
     Invalid,
+    /// Something that was demanded does not hold.
+    Unmet,
 }
 
-impl Validity {
-    fn of(invalid: bool) -> Self {
-        if invalid { Validity::Invalid } else { Validity::Valid }
+impl Outcome {
+    fn of(valid: bool, met: bool) -> Self {
+        match (met, valid) {
+            (false, _) => Outcome::Unmet,
+            (true, false) => Outcome::Invalid,
+            (true, true) => Outcome::Done,
+        }
     }
 }
 
-fn fill_and_hold(args: &FillArgs) -> Result<Validity, Failure> {
+fn fill_and_hold(args: &FillArgs) -> Result<Outcome, Failure> {
     let stop = Stop::on_signals()?;
     let fleet = args.fleet()?;
     let address = limits::target(&args.target.server, args.target.allow_remote)?;
-    limits::check_connections(u64::from(fleet.brokers))?;
+    preflight::raise_open_files(u64::from(fleet.brokers))?;
     let held = fill(address, &fleet, &stop)?;
     println!("{}", report::fill_words(&fleet, &held.report));
     if args.hold {
@@ -71,7 +105,7 @@ fn fill_and_hold(args: &FillArgs) -> Result<Validity, Failure> {
         println!("unregistering them, as their connections close with this; --hold keeps them");
     }
     held.release()?;
-    Ok(Validity::Valid)
+    Ok(Outcome::Done)
 }
 
 /// What `query` and `compare` have in common.
@@ -89,13 +123,16 @@ fn prepare(
     target: &TargetArgs,
     fleet_args: &FleetArgs,
     load: &LoadArgs,
+    default_rate: Option<f64>,
+    output: &OutputArgs,
 ) -> Result<Prepared, Failure> {
+    output.check()?;
     let (host, stop) = (Host::now(), Stop::on_signals()?);
     let fleet = Arc::new(fleet_args.fleet()?);
-    let load = load.load(Some(fleet.topics))?;
     let address = limits::target(&target.server, target.allow_remote)?;
+    let load = load.load(address, Some(fleet.topics), default_rate)?;
     let brokers = if fleet_args.no_fill { 0 } else { fleet.brokers };
-    limits::check_connections(u64::from(load.connections) + u64::from(brokers))?;
+    preflight::raise_open_files(u64::from(load.connections) + u64::from(brokers))?;
     let process = match fleet_args.server_pid {
         Some(pid) => Some(Process::new(pid)?),
         None if address.ip().is_loopback() => Some(Process::listening_on(address.port())?),
@@ -109,7 +146,7 @@ fn prepare(
     }
     println!("{}", report::load_words(&load));
     let expect = Expect::Routes(fleet.clone());
-    let target = Target { label: "server".into(), address, expect, process };
+    let target = Target { label: output.label.clone(), address, expect, process };
     Ok(Prepared { host, stop, fleet, load, held, target, cpus_before_pinning })
 }
 
@@ -136,38 +173,140 @@ fn confine(pin: &[usize], server: Option<&Process>) -> Result<(), Failure> {
 }
 
 impl Prepared {
-    fn finish(self, json: Option<&std::path::Path>, document: Document<'_>) -> Result<(), Failure> {
-        let document = Document {
-            schema: SCHEMA,
-            host: &self.host,
-            load: Some(&self.load),
-            fleet: Some(&self.fleet),
-            fill: self.held.as_ref().map(|held| &held.report),
-            server: self.target.process.as_ref(),
-            ..document
-        };
-        json.map(|path| document.write_to(path)).transpose()?;
-        self.held.map_or(Ok(()), HeldFleet::release)
+    /// The server's CPU if it has one only, else one that the generator does not use.
+    fn floor_cpu(&self) -> Option<usize> {
+        let only_cpu = self.target.process.as_ref().and_then(Process::only_cpu);
+        only_cpu.or_else(|| other_cpu(&self.cpus_before_pinning, &self.load.pin))
+    }
+
+    fn record(&self, runs: Vec<Run>) -> Record {
+        let config = serde_json::json!({
+            "load": self.load,
+            "fleet": *self.fleet,
+            "fill": self.held.as_ref().map(|held| &held.report),
+        });
+        Record::of(&self.host, server(&self.target), self.load.seed, config, runs)
+    }
+
+    fn finish(self, output: &OutputArgs, mut record: Record) -> Result<Outcome, Failure> {
+        // Before anything that may fail: nobody needs the fleet any more.
+        let released = self.held.map_or(Ok(()), HeldFleet::release);
+        let met = output.finish(&mut record)?;
+        released?;
+        Ok(Outcome::of(record.is_valid(), met))
     }
 }
 
-fn query(args: &QueryArgs) -> Result<Validity, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load)?;
-    let result = run(&prepared.load, &prepared.target, &prepared.stop)?;
-    print!("{}", report::run_words(&result, prepared.host.cpus));
-    let host = prepared.host.clone();
-    let document = Document { run: Some(&result), ..Document::empty(&host) };
-    prepared.finish(args.load.json.as_deref(), document)?;
-    Ok(Validity::of(!result.invalid.is_empty()))
+fn server(target: &Target) -> Server {
+    let process = target.process.as_ref();
+    Server {
+        label: target.label.clone(),
+        address: target.address.to_string(),
+        version: None,
+        command: process.map(|process| process.command.clone()),
+        cpus_allowed: process.map(|process| process.cpus_allowed.clone()),
+    }
 }
 
-fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load)?;
-    let only_cpu = prepared.target.process.as_ref().and_then(Process::only_cpu);
-    let floor_cpu = args
-        .floor_cpu
-        .or(only_cpu)
-        .or_else(|| other_cpu(&prepared.cpus_before_pinning, &prepared.load.pin));
+fn query(args: &QueryArgs) -> Result<Outcome, Failure> {
+    let prepared =
+        prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
+    let mut runs = Vec::new();
+    for _ in 0..args.repeats {
+        if prepared.stop.asked() && !runs.is_empty() {
+            break;
+        }
+        let result = run(&prepared.load, &prepared.target, &prepared.stop)?;
+        print!("{}", report::run_words(&result, prepared.host.cpus));
+        runs.push(result);
+    }
+    if let (false, false, Some(last)) = (args.no_ceiling, prepared.stop.asked(), runs.last_mut()) {
+        let floor_cpu = prepared.floor_cpu();
+        let of = (&prepared.load, &*last, own_program()?);
+        let most = ceiling::ceiling(of.0, of.1, &of.2, floor_cpu, &prepared.stop)?;
+        println!("{}", ceiling::words(most, last.totals.rate).0);
+        runs.iter_mut().for_each(|run| ceiling::note(run, most));
+    }
+    let record = prepared.record(runs);
+    print!("{}", report::repeats_words(&record));
+    prepared.finish(&args.output, record)
+}
+
+fn find_max(args: &FindMaxArgs) -> Result<Outcome, Failure> {
+    let prepared =
+        prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
+    let mut runs: Vec<Run> = Vec::new();
+    let found = args.search().run(|rate, confirming| {
+        if prepared.stop.asked() {
+            return Ok((false, "stopped".into()));
+        }
+        let longer = if confirming { args.confirm } else { 1.0 };
+        let seconds = prepared.load.seconds * longer;
+        let load = Load { rate: Some(rate), seconds, ..prepared.load.clone() };
+        let result = run(&load, &prepared.target, &prepared.stop)?;
+        let record = prepared.record(vec![result]);
+        let (meets, words) = search::judge(&record, &args.objective)?;
+        println!("{}", search::trial_words(rate, confirming, meets, &words));
+        // The last run that confirms is the result, and what the record is about.
+        runs = record.runs;
+        Ok((meets, words))
+    })?;
+    println!("{}", search::result_words(&found, &args.objective));
+    if let (Some(rate), Some(last)) = (found.rate, runs.last_mut()) {
+        let of = (&prepared.load, &*last, own_program()?);
+        let most = ceiling::ceiling(of.0, of.1, &of.2, prepared.floor_cpu(), &prepared.stop)?;
+        println!("{}", ceiling::words(most, rate).0);
+        ceiling::note(last, most);
+    }
+    let mut record = prepared.record(runs);
+    record.config["search"] = serde_json::json!({ "of": args.search(), "found": found });
+    let outcome = prepared.finish(&args.output, record)?;
+    Ok(if found.rate.is_none() { Outcome::Unmet } else { outcome })
+}
+
+fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
+    let mut output = args.output.clone();
+    output.check()?;
+    let (host, stop) = (Host::now(), Stop::on_signals()?);
+    let address = limits::target(&args.target.server, args.target.allow_remote)?;
+    let (setting, fitted) = args.setting()?;
+    let course = args.course(address, &setting)?;
+    let process = match args.server_pid {
+        Some(pid) => Some(Process::new(pid)?),
+        None if address.ip().is_loopback() => Some(Process::listening_on(address.port())?),
+        None => None,
+    };
+    confine(&course.pin, process.as_ref())?;
+    println!("{}", setting.words());
+    fitted.iter().for_each(|words| println!("scaled down: {words}"));
+    let expect = Expect::Routes(Arc::new(setting.fleet.clone()));
+    let target = Target { label: output.label.clone(), address, expect, process };
+    let story = stage::live(&setting, &course, &target, &stop)?;
+    println!("{}", report::fill_words(&setting.fleet, &story.fill));
+    print!("{}", report::run_words(&story.run, host.cpus));
+    print!("{}", story.words());
+    if !args.no_objectives {
+        let objectives = args.class.objectives();
+        output.assert.push(objectives.parse().expect("a test parses each of them"));
+    }
+    let config = serde_json::json!({
+        "setting": *setting, "course": course, "fill": story.fill, "scaled down": fitted,
+    });
+    let mut record = Record::of(&host, server(&target), setting.seed, config, vec![story.run]);
+    let met = output.finish(&mut record)?;
+    let verdict = match (met, record.is_valid()) {
+        (false, _) => "FAIL",
+        (true, false) => "not valid, see above",
+        (true, true) => "PASS",
+    };
+    let class = format!("{:?}", args.class).to_lowercase();
+    println!("class {class}: {verdict}");
+    Ok(Outcome::of(record.is_valid(), met))
+}
+
+fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {
+    let prepared = prepare(&args.target, &args.fleet, &args.load, None, &args.output)?;
+    let floor_cpu = args.floor_cpu.or_else(|| prepared.floor_cpu());
     let plan = Plan {
         load: &prepared.load,
         rounds: args.rounds,
@@ -184,11 +323,12 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Validity, Failure> {
         print!("{}", floor.map_or(String::new(), |f| report::run_words(f, prepared.host.cpus)));
     }
     println!("{}", report::comparison_words(&comparison));
-    let invalid = comparison.ratio.is_none() || comparison.invalid();
-    let host = prepared.host.clone();
-    let document = Document { comparison: Some(&comparison), ..Document::empty(&host) };
-    prepared.finish(args.load.json.as_deref(), document)?;
-    Ok(Validity::of(invalid))
+    let compared = comparison.ratio.is_some();
+    let mut record = prepared.record(comparison.runs().cloned().collect());
+    let ratio = comparison.ratio.map(|ratio| ("us_per_answer_ratio".to_owned(), ratio));
+    record.repeats.insert("server / floor".into(), ratio.into_iter().collect());
+    let outcome = prepared.finish(&args.output, record)?;
+    Ok(if compared { outcome } else { Outcome::of(false, !matches!(outcome, Outcome::Unmet)) })
 }
 
 fn own_program() -> Result<std::path::PathBuf, Failure> {
@@ -203,9 +343,10 @@ fn other_cpu(allowed: &[usize], pin: &[usize]) -> Option<usize> {
     allowed.iter().copied().find(|cpu| !pin.contains(cpu))
 }
 
-fn floor(args: &FloorArgs) -> Result<Validity, Failure> {
+fn floor(args: &FloorArgs) -> Result<Outcome, Failure> {
+    args.output.check()?;
     let (host, stop) = (Host::now(), Stop::on_signals()?);
-    let load = args.load.load(None)?;
+    let load = args.load.load((Ipv4Addr::LOCALHOST, 0).into(), None, None)?;
     let bytes = FloorBytes { hit: args.bytes.reply_bytes, miss: args.bytes.miss_bytes };
     let floor_cpu = args.floor_cpu.or_else(|| other_cpu(&limits::cpus_allowed(), &load.pin));
     let child = FloorChild::spawn(&own_program()?, bytes, floor_cpu)?;
@@ -216,14 +357,21 @@ fn floor(args: &FloorArgs) -> Result<Validity, Failure> {
     let target = Target { label, address: child.address, expect, process: Some(process) };
     let result = run(&load, &target, &stop)?;
     print!("{}", report::run_words(&result, host.cpus));
-    if let Some(path) = &args.load.json {
-        let (load, server) = (Some(&load), target.process.as_ref());
-        Document { load, server, run: Some(&result), ..Document::empty(&host) }.write_to(path)?;
-    }
-    Ok(Validity::of(!result.invalid.is_empty()))
+    let config = serde_json::json!({ "load": load, "floor bytes": bytes });
+    let mut record = Record::of(&host, server(&target), load.seed, config, vec![result]);
+    let met = args.output.finish(&mut record)?;
+    Ok(Outcome::of(record.is_valid(), met))
 }
 
-fn floor_server(args: &FloorServerArgs) -> Result<Validity, Failure> {
+fn report_page(args: &ReportArgs) -> Result<Outcome, Failure> {
+    let read = |path: &PathBuf| Record::read_from(path);
+    let records: Vec<Record> = args.records.iter().map(read).collect::<Result<_, _>>()?;
+    output::write(&args.html, &page(&records)?)?;
+    println!("written: {}", args.html.display());
+    Ok(Outcome::Done)
+}
+
+fn floor_server(args: &FloorServerArgs) -> Result<Outcome, Failure> {
     if let Some(cpu) = args.pin {
         limits::pin(&[cpu])?;
     }
@@ -231,5 +379,5 @@ fn floor_server(args: &FloorServerArgs) -> Result<Validity, Failure> {
     let server = FloorServer::bind(args.port, bytes, args.ends_with_stdin)?;
     println!("listening on {}", server.port()?);
     server.serve(Duration::from_secs(args.seconds))?;
-    Ok(Validity::Valid)
+    Ok(Outcome::Done)
 }

@@ -1,10 +1,12 @@
-//! What a run records: three histograms, counts, and errors by kind.
+//! What a run records: times, counts, and errors by kind.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::tape::Tape;
 
 /// The longest time a histogram tells apart; anything longer counts as this.
 const TIME_MAX: Duration = Duration::from_secs(120);
@@ -31,32 +33,27 @@ impl Window {
     pub fn holds(&self, intended_ns: u64) -> bool {
         (self.begin_ns..self.end_ns).contains(&intended_ns)
     }
+
+    /// Its length.
+    pub fn seconds(&self) -> f64 {
+        self.end_ns.saturating_sub(self.begin_ns) as f64 / 1e9
+    }
 }
 
-/// Everything one generator thread recorded in the window.
-/// Lives: one per generator thread, summed up after the run.
-#[derive(Clone)]
+/// Everything one generator thread records.
+/// Lives: one per generator thread.
 pub struct Measured {
-    /// From the intended time to the answer, in ns. In a closed loop a query is meant for the
-    /// moment it is sent, so this equals `service`.
-    pub response: Histogram<u64>,
-    /// From the actual sending to the answer, in ns.
-    pub service: Histogram<u64>,
-    /// How late the generator itself was, in ns; open loop only.
-    pub lateness: Histogram<u64>,
+    /// Takes answers, errors and times, by second.
+    pub tape: Tape,
     /// Counts of queries and bytes.
     pub counts: Counts,
     /// What went wrong, at any time of the run: an error in the warm-up is an error.
     pub errors: Errors,
 }
 
-/// Counts of queries and bytes, inside the window unless said otherwise.
-#[derive(Debug, Clone, Default, Serialize)]
+/// Counts of queries and bytes, inside the window unless said otherwise. Answers are on the tape.
+#[derive(Debug, Clone, Default)]
 pub struct Counts {
-    /// Right answers with a route.
-    pub hits: u64,
-    /// Right answers saying that there is no such topic.
-    pub misses: u64,
     /// Queries that waited for a free place on their connection before they could be sent; the
     /// wait is the server's doing and part of the response time. Open loop only.
     pub blocked: u64,
@@ -71,10 +68,9 @@ pub struct Counts {
 }
 
 /// Errors by kind, with a few examples.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default)]
 pub struct Errors {
-    /// How often each kind happened.
-    pub by_kind: BTreeMap<&'static str, u64>,
+    by_kind: BTreeMap<&'static str, u64>,
     /// The first ones, for a person.
     pub examples: Vec<String>,
 }
@@ -92,12 +88,18 @@ impl Errors {
         *self.by_kind.entry(kind).or_default() += count;
     }
 
+    /// How often each kind happened.
+    pub fn by_kind(&self) -> BTreeMap<String, u64> {
+        self.by_kind.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
+    }
+
     /// All errors.
     pub fn total(&self) -> u64 {
         self.by_kind.values().sum()
     }
 
-    fn merge(&mut self, other: Errors) {
+    /// Adds those of another thread.
+    pub fn merge(&mut self, other: Errors) {
         for (kind, count) in other.by_kind {
             self.add(kind, count);
         }
@@ -106,49 +108,49 @@ impl Errors {
     }
 }
 
-impl Default for Measured {
-    fn default() -> Self {
-        let empty = Histogram::new_with_bounds(1, nanos(TIME_MAX), 3)
-            .expect("bounds and precision are in range");
-        Self {
-            response: empty.clone(),
-            service: empty.clone(),
-            lateness: empty,
-            counts: Counts::default(),
-            errors: Errors::default(),
-        }
+impl Measured {
+    /// Nothing yet.
+    pub fn onto(tape: Tape) -> Self {
+        Self { tape, counts: Counts::default(), errors: Errors::default() }
+    }
+
+    /// Counts one error. `counted`: it befell a query of the window.
+    pub fn note(&mut self, counted: bool, kind: &'static str, example: impl FnOnce() -> String) {
+        self.tape.slice(counted).errors.add(kind, 1);
+        self.errors.note(kind, example);
     }
 }
 
-impl Measured {
-    /// Right answers in the window.
-    pub fn answers(&self) -> u64 {
-        self.counts.hits + self.counts.misses
+impl Counts {
+    /// By name.
+    pub fn by_name(&self) -> BTreeMap<String, u64> {
+        let named = [
+            ("blocked", self.blocked),
+            ("hit bytes", self.hit_bytes),
+            ("miss bytes", self.miss_bytes),
+            ("reworded", self.reworded),
+            ("topics compared", self.topics_compared),
+        ];
+        named.into_iter().map(|(name, count)| (name.to_owned(), count)).collect()
     }
 
-    /// Adds what another thread recorded, without loss.
-    pub fn merge(&mut self, other: Measured) {
-        for (mine, theirs) in [
-            (&mut self.response, &other.response),
-            (&mut self.service, &other.service),
-            (&mut self.lateness, &other.lateness),
-        ] {
-            mine.add(theirs).expect("all histograms have the same bounds");
-        }
-        let (mine, theirs) = (&mut self.counts, &other.counts);
-        mine.hits += theirs.hits;
-        mine.misses += theirs.misses;
-        mine.blocked += theirs.blocked;
-        mine.hit_bytes += theirs.hit_bytes;
-        mine.miss_bytes += theirs.miss_bytes;
-        mine.reworded += theirs.reworded;
-        mine.topics_compared += theirs.topics_compared;
-        self.errors.merge(other.errors);
+    /// Adds those of another thread.
+    pub fn merge(&mut self, other: &Counts) {
+        self.blocked += other.blocked;
+        self.hit_bytes += other.hit_bytes;
+        self.miss_bytes += other.miss_bytes;
+        self.reworded += other.reworded;
+        self.topics_compared += other.topics_compared;
     }
+}
+
+/// An empty histogram of nanoseconds: every one has these bounds, so that all can be added.
+pub fn histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, nanos(TIME_MAX), 3).expect("bounds and precision are in range")
 }
 
 /// The percentiles that are printed, in microseconds.
-#[derive(Debug, Clone, Default, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Percentiles {
     pub count: u64,
@@ -188,25 +190,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn merging_threads_loses_nothing() {
-        let (mut one, mut two) = (Measured::default(), Measured::default());
-        for value in 1..=500 {
-            one.response.saturating_record(value * 1000);
-            two.response.saturating_record((value + 500) * 1000);
-        }
-        one.errors.note("code", || "a".into());
-        two.errors.note("code", || "b".into());
-        one.merge(two);
-        let all = Percentiles::of(&one.response);
+    fn percentiles_are_microseconds_of_a_histogram_of_nanoseconds() {
+        let mut times = histogram();
+        (1..=1000).for_each(|value| times.saturating_record(value * 1000));
+        let all = Percentiles::of(&times);
         assert_eq!(all.count, 1000);
         assert!((all.p50_us - 500.0).abs() < 1.0 && (all.p99_us - 990.0).abs() < 1.0, "{all:?}");
-        assert_eq!((one.errors.total(), one.errors.examples.len()), (2, 2));
+    }
+
+    #[test]
+    fn merging_errors_counts_all_and_keeps_examples() {
+        let (mut one, mut two) = (Errors::default(), Errors::default());
+        one.note("code", || "a".into());
+        two.note("code", || "b".into());
+        one.merge(two);
+        assert_eq!((one.total(), one.examples.len()), (2, 2));
     }
 
     #[test]
     fn a_time_over_the_limit_is_counted_and_not_dropped() {
-        let mut measured = Measured::default();
-        measured.response.saturating_record(nanos(TIME_MAX) * 10);
-        assert_eq!(Percentiles::of(&measured.response).count, 1);
+        let mut times = histogram();
+        times.saturating_record(nanos(TIME_MAX) * 10);
+        assert_eq!(Percentiles::of(&times).count, 1);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, run_failure, usage};
 
@@ -27,12 +27,12 @@ struct ThreadSample {
 }
 
 /// What a process used between two looks.
-#[derive(Debug, Clone, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// CPU time, user and system, of all threads.
     pub cpu_ns: u64,
     /// Where `cpu_ns` is from: `schedstat` (ns) or `stat` (clock ticks, mostly 10 ms).
-    pub cpu_source: &'static str,
+    pub cpu_source: String,
     /// Resident memory at the end.
     pub rss_bytes: u64,
     /// Context switches because a thread waited.
@@ -167,7 +167,7 @@ impl Sample {
         by_thread_ns.truncate(8);
         Usage {
             cpu_ns,
-            cpu_source: if exact { "schedstat" } else { "stat" },
+            cpu_source: if exact { "schedstat" } else { "stat" }.to_owned(),
             rss_bytes: self.rss_bytes,
             voluntary_switches,
             forced_switches,

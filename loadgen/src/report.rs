@@ -1,61 +1,15 @@
-//! Results in words and in JSON.
+//! Results in words.
 
 use std::fmt::Write as _;
-use std::path::Path;
-
-use serde::Serialize;
 
 use crate::compare::{Comparison, Spread};
-use crate::failure::{Failure, run_failure};
 use crate::fill::FillReport;
 use crate::fleet::Fleet;
-use crate::host::Host;
 use crate::measure::Percentiles;
-use crate::process::{Process, Usage};
-use crate::run::{Load, RunResult};
-
-/// Name and version of the JSON layout. A member may be added without a new version.
-pub const SCHEMA: &str = "guidepost-loadgen/1";
-
-/// All of it, for machines.
-#[derive(Serialize)]
-#[expect(missing_docs, reason = "the parts are documented where they are defined")]
-pub struct Document<'a> {
-    pub schema: &'static str,
-    pub host: &'a Host,
-    pub load: Option<&'a Load>,
-    pub fleet: Option<&'a Fleet>,
-    pub fill: Option<&'a FillReport>,
-    pub server: Option<&'a Process>,
-    pub run: Option<&'a RunResult>,
-    pub comparison: Option<&'a Comparison>,
-}
-
-impl<'a> Document<'a> {
-    /// One that says nothing yet but where it was measured.
-    pub fn empty(host: &'a Host) -> Self {
-        Document {
-            schema: SCHEMA,
-            host,
-            load: None,
-            fleet: None,
-            fill: None,
-            server: None,
-            run: None,
-            comparison: None,
-        }
-    }
-
-    /// Writes it to a file.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn write_to(&self, path: &Path) -> Result<(), Failure> {
-        let failed = |e: String| run_failure(format!("writing {}: {e}", path.display()));
-        let text = serde_json::to_string_pretty(self).map_err(|e| failed(e.to_string()))?;
-        std::fs::write(path, text + "\n").map_err(|e| failed(e.to_string()))
-    }
-}
+use crate::process::Usage;
+use crate::record::{Cost, Record, Run};
+use crate::run::Load;
+use crate::tape::Timing;
 
 /// What filling took.
 pub fn fill_words(fleet: &Fleet, report: &FillReport) -> String {
@@ -93,55 +47,102 @@ pub fn load_words(load: &Load) -> String {
 }
 
 /// One run.
-pub fn run_words(result: &RunResult, cpus: usize) -> String {
+pub fn run_words(run: &Run, cpus: usize) -> String {
     let mut out = String::new();
-    let RunResult { counts, errors, .. } = result;
-    let ended = if result.interrupted { ", ended early" } else { "" };
-    line(
-        &mut out,
-        &result.label,
-        format!("{}, {:.2} s{ended}", result.mode, result.window_seconds),
-    );
-    let (hit, miss) = result.answer_bytes();
-    let bytes = |mean: Option<f64>| mean.map_or("-".to_owned(), |b| format!("{b:.0}"));
+    let ended = if run.interrupted { ", ended early" } else { "" };
+    line(&mut out, &run.label, format!("{}, {:.2} s{ended}", run.mode, run.totals.seconds));
+    let bytes =
+        |kind| run.answer_bytes(kind).map_or(String::new(), |b| format!(" of {b:.0} bytes"));
+    let kinds: Vec<String> = (run.totals.answers.iter())
+        .map(|(kind, count)| format!("{count} {kind}{}{}", plural(kind, *count), bytes(kind)))
+        .collect();
     line(
         &mut out,
         "  answers",
         format!(
-            "{:.0}/s; {} hits of {} bytes, {} misses of {} bytes; {} topics compared, {} reworded",
-            result.rate(),
-            counts.hits,
-            bytes(hit),
-            counts.misses,
-            bytes(miss),
-            counts.topics_compared,
-            counts.reworded,
+            "{:.0}/s; {}; {} topics compared, {} reworded",
+            run.totals.rate,
+            kinds.join(", "),
+            run.count("topics compared"),
+            run.count("reworded"),
         ),
     );
-    if errors.total() > 0 {
-        line(&mut out, "  errors", format!("{:?}", errors.by_kind));
-        errors.examples.iter().for_each(|example| line(&mut out, "", example.clone()));
+    if run.errors() > 0 {
+        line(&mut out, "  errors", format!("{:?}", run.totals.errors));
+        run.totals.error_examples.iter().for_each(|example| line(&mut out, "", example.clone()));
     }
-    let open = result.mode == "open loop";
-    let from = if open { "from the intended time" } else { "from the sending" };
-    line(&mut out, "  response us", format!("{} {from}", percentiles(&result.response)));
+    times_words(&mut out, run);
+    if let Some(cost) = &run.cost {
+        cost_words(&mut out, cost, cpus);
+    }
+    if run.is_noisy() {
+        line(&mut out, "  NOISY", "other processes were busy; repeat on a quiet machine".into());
+    }
+    for why in &run.invalid {
+        line(&mut out, "  INVALID", why.clone());
+    }
+    out
+}
+
+/// Median and range of each figure, when there are several runs.
+pub fn repeats_words(record: &Record) -> String {
+    let mut out = String::new();
+    if record.runs.len() < 2 {
+        return out;
+    }
+    for (label, figures) in &record.repeats {
+        let valid =
+            record.runs.iter().filter(|r| r.label == *label && r.invalid.is_empty()).count();
+        let name = format!("{label}, {valid} runs");
+        let _ = writeln!(out, "{name:<28} {:>12} {:>12} {:>12}", "median", "min", "max");
+        for (figure, Spread { median, min, max }) in figures {
+            let _ = writeln!(out, "{figure:<28} {median:>12.3} {min:>12.3} {max:>12.3}");
+        }
+    }
+    out
+}
+
+fn plural(kind: &str, count: u64) -> &'static str {
+    match count {
+        1 => "",
+        _ if kind.ends_with('s') => "es",
+        _ => "s",
+    }
+}
+
+fn times_words(out: &mut String, run: &Run) {
+    let open = run.mode == "open loop";
+    let meaning = |timing: &str| match timing {
+        "response" if open => "from the intended time",
+        "response" | "service" => "from the sending",
+        "lateness" => "of the generator itself",
+        "freshness" => "from a registration to its first sight",
+        _ => "",
+    };
+    for timing in Timing::ALL.map(Timing::name) {
+        // In a closed loop both count from the sending.
+        if !run.totals.times.contains_key(timing) || (timing == "service" && !open) {
+            continue;
+        }
+        let text = format!("{} {}", percentiles(&run.percentiles(timing)), meaning(timing));
+        line(out, &format!("  {timing} us"), text.trim_end().to_owned());
+    }
     if open {
-        let late = percentiles(&result.lateness);
-        line(
-            &mut out,
-            "  service us",
-            format!("{} from the sending", percentiles(&result.service)),
-        );
-        line(&mut out, "  lateness us", format!("{late} of the generator itself"));
-        let blocked = counts.blocked;
-        line(&mut out, "  blocked", format!("{blocked} waited for a free place on a connection"));
+        let blocked = run.count("blocked");
+        line(out, "  blocked", format!("{blocked} waited for a free place on a connection"));
     }
-    usage_words(&mut out, "  server", result.server.as_ref(), result);
-    usage_words(&mut out, "  generator", result.generator.as_ref(), result);
-    if let Some((others, steal)) = result.others_cpu_ns.zip(result.steal_ns) {
-        let share = |ns: u64| ns as f64 / 1e7 / result.window_seconds.max(1e-9);
+}
+
+fn cost_words(out: &mut String, cost: &Cost, cpus: usize) {
+    for (who, usage) in [("  server", &cost.server), ("  generator", &cost.generator)] {
+        if let Some(usage) = usage {
+            usage_words(out, who, usage, cost);
+        }
+    }
+    if let Some((others, steal)) = cost.others_cpu_ns.zip(cost.steal_ns) {
+        let share = |ns: u64| ns as f64 / 1e7 / cost.seconds.max(1e-9);
         line(
-            &mut out,
+            out,
             "  machine",
             format!(
                 "other processes used {:.0} % of a CPU, the hypervisor took {:.0} %; there are \
@@ -151,19 +152,11 @@ pub fn run_words(result: &RunResult, cpus: usize) -> String {
             ),
         );
     }
-    if result.is_noisy() {
-        line(&mut out, "  NOISY", "other processes were busy; repeat on a quiet machine".into());
-    }
-    for why in &result.invalid {
-        line(&mut out, "  INVALID", why.clone());
-    }
-    out
 }
 
-fn usage_words(out: &mut String, who: &str, usage: Option<&Usage>, result: &RunResult) {
-    let Some(usage) = usage else { return };
-    let answers = result.window_answers.max(1) as f64;
-    let busy = usage.cpu_ns as f64 / 1e7 / result.window_seconds.max(1e-9);
+fn usage_words(out: &mut String, who: &str, usage: &Usage, cost: &Cost) {
+    let answers = cost.answers.max(1) as f64;
+    let busy = usage.cpu_ns as f64 / 1e7 / cost.seconds.max(1e-9);
     line(
         out,
         who,
@@ -191,21 +184,19 @@ fn line(out: &mut String, name: &str, text: String) {
 }
 
 /// One line for one run of a comparison, while it goes on.
-pub fn progress_words(round: u32, result: &RunResult) -> String {
-    let cpu = result.server_us_per_query().map_or("?".to_owned(), |us| format!("{us:.2}"));
-    let others = result.others_share() * 100.0;
-    let invalid = if result.invalid.is_empty() {
+pub fn progress_words(round: u32, run: &Run) -> String {
+    let cpu = run.server_us_per_answer().map_or("?".to_owned(), |us| format!("{us:.2}"));
+    let others = run.cost.as_ref().map_or(0.0, Cost::others_share) * 100.0;
+    let response = run.percentiles("response");
+    let invalid = if run.invalid.is_empty() {
         String::new()
     } else {
-        format!("  INVALID: {}", result.invalid.join("; "))
+        format!("  INVALID: {}", run.invalid.join("; "))
     };
     format!(
         "round {round}  {:<8} {cpu:>8} us CPU/query  {:>9.0}/s  p50 {:.0} us  p99.9 {:.0} us  \
          others {others:.0} % of a CPU{invalid}",
-        result.label,
-        result.rate(),
-        result.response.p50_us,
-        result.response.p99_9_us,
+        run.label, run.totals.rate, response.p50_us, response.p99_9_us,
     )
 }
 

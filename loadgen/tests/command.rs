@@ -48,11 +48,12 @@ fn the_floor_is_measured_and_written_as_json() {
     assert!(text.contains("hits of 980 bytes") && text.contains("us CPU per query"), "{text}");
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(json["schema"], "guidepost-loadgen/1");
-    assert_eq!(json["run"]["errors"]["by_kind"], serde_json::json!({}));
-    let hits = json["run"]["counts"]["hits"].as_u64().unwrap();
-    assert_eq!(json["run"]["counts"]["hit_bytes"].as_u64().unwrap(), hits * 980);
-    assert!(json["run"]["server"]["cpu_ns"].as_u64().unwrap() > 0);
+    assert_eq!(json["schema"], "guidepost-loadgen/2");
+    let run = &json["runs"][0];
+    assert_eq!(run["totals"]["errors"], serde_json::json!({}));
+    let hits = run["totals"]["answers"]["hit"].as_u64().unwrap();
+    assert_eq!(run["totals"]["counts"]["hit bytes"].as_u64().unwrap(), hits * 980);
+    assert!(run["cost"]["server"]["cpu_ns"].as_u64().unwrap() > 0);
 }
 
 #[test]

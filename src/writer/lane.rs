@@ -88,7 +88,7 @@ pub struct LaneSender {
     /// atomic.
     unanswered: Cell<usize>,
     /// Requests that the writer has and is not done with, one-way ones and events included.
-    held: Arc<AtomicUsize>,
+    held: Arc<CachePadded<AtomicUsize>>,
     accepted: Accepted,
     budget: Arc<BodyBudget>,
     bell: Bell,
@@ -255,16 +255,20 @@ impl LaneReceivers {
 /// bound is `bytes_max` and what the shards had already read when it was reached.
 #[derive(Debug)]
 pub struct BodyBudget {
-    used: AtomicUsize,
+    used: CachePadded<AtomicUsize>,
     bytes_max: usize,
 }
 
 impl BodyBudget {
     fn new(bytes_max: usize) -> Arc<BodyBudget> {
-        Arc::new(BodyBudget { used: AtomicUsize::new(0), bytes_max })
+        Arc::new(BodyBudget { used: CachePadded::default(), bytes_max })
     }
 
-    fn lease(budget: &Arc<BodyBudget>, held: &Arc<AtomicUsize>, bytes: usize) -> BodyLease {
+    fn lease(
+        budget: &Arc<BodyBudget>,
+        held: &Arc<CachePadded<AtomicUsize>>,
+        bytes: usize,
+    ) -> BodyLease {
         held.fetch_add(1, Ordering::Relaxed);
         // Relaxed: a count that guards no other memory. The request itself travels by the queue's
         // release and acquire; and since each lease is taken before the push and given back after
@@ -292,7 +296,7 @@ impl BodyBudget {
 #[derive(Debug)]
 pub struct BodyLease {
     budget: Arc<BodyBudget>,
-    held: Arc<AtomicUsize>,
+    held: Arc<CachePadded<AtomicUsize>>,
     bytes: usize,
 }
 
@@ -401,6 +405,20 @@ mod tests {
         assert_eq!(senders[0].in_flight(), 0);
         assert_eq!(drained(&mut lanes, 9), [(0, 0), (0, 1)]);
         senders[0].try_send(back).unwrap();
+    }
+
+    #[test]
+    fn no_two_shards_count_in_one_cache_line() {
+        let (senders, lanes) = small(4, 2);
+        // Pairs of lines are fetched together.
+        let line = |place: *const AtomicUsize| place.addr() / 128;
+        let mut lines: Vec<usize> =
+            senders.iter().map(|sender| line(&raw const **sender.held)).collect();
+        lines.push(line(&raw const *lanes.budget().used));
+        let all = lines.len();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), all);
     }
 
     #[test]

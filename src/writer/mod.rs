@@ -124,7 +124,7 @@ impl Writer {
 
     /// Works until told to stop; what was asked before that is answered, and what was acknowledged
     /// is on disk.
-    pub async fn run(mut self) {
+    pub fn run(mut self) {
         loop {
             // Acquire pairs with the release of whoever asks to stop: requests it saw sent are in
             // the lanes.
@@ -137,10 +137,7 @@ impl Writer {
             if stopping && !self.parts.durable.is_saving() {
                 break;
             }
-            match self.sleep_ms(now) {
-                Some(ms) => self.parts.bell.wait_for(Duration::from_millis(ms)).await,
-                None => self.parts.bell.wait().await,
-            }
+            self.parts.bell.sleep(self.sleep_ms(now).map(Duration::from_millis));
         }
         self.parts.durable.close();
     }
