@@ -6,7 +6,7 @@
 //! bound is written down here, with the change that needs it.
 //!
 //! `instructions CASE` runs a case uncounted, for a look at where it spends them:
-//! `valgrind --tool=callgrind --toggle-collect='*counted*' target/release/deps/instructions-* CASE`.
+//! `valgrind --tool=callgrind --toggle-collect='*counted*' target/release/deps/instructions-X CASE`
 
 mod fleet;
 

@@ -41,7 +41,7 @@
 //! | `register` 20 k topics, new version | 200 MB/s | 430 MB/s, before | yes |
 //! | `register` 20 k topics, all queues new | 200 MB/s | 302 MB/s, before | when quiet |
 //! | `register` unchanged : new version | 1/20 | 1/22, before | open |
-//! | `lookup` hit at 10 k / 100 k / 1 M topics | 250 ns at 100 k | 50 / 194 / 410 ns, before | yes |
+//! | `lookup` hit at 10 k / 100 k / 1 M topics | 250 ns at 100 k | 50 / 194 / 410 ns before | yes |
 //! | `memory` a pair, 4 brokers, 100 k / 400 k / 1 M | 40 B | 42.6 / 40.7 / 39.5 B, before | open |
 //! | `memory` a pair, 1 broker, 100 k / 1 M | 40 B | 114 / 102 B, before | open |
 //!

@@ -41,7 +41,9 @@ impl RouteTable {
                 assert!(self.view.clusters[cluster].contains(name));
             }
             let mut topics = state.topics.iter();
-            assert!(topics.all(|number| self.topic_of(super::topic::TopicNumber(number)).on(*slot).is_some()));
+            assert!(topics.all(|number| {
+                self.topic_of(super::topic::TopicNumber(number)).on(*slot).is_some()
+            }));
         }
         let filled = self.view.slots.iter().flatten().count();
         assert_eq!(filled, self.view.groups.len());
