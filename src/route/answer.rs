@@ -112,7 +112,7 @@ impl Shown<'_> {
 /// Queues that have been written, and where.
 type Written = (Queues, Range<usize>);
 
-/// Writes the rest of a `queueDatas` element, behind a group's [`Group::queue_head`]. A topic mostly
+/// Writes the rest of a `queueDatas` element, behind its [`Group::queue_head`]. Mostly a topic
 /// has the same queues everywhere: then it is a copy of the last one.
 #[inline]
 fn put_queues(out: &mut Vec<u8>, queues: Queues, last: Option<Written>) -> Written {

@@ -1,7 +1,6 @@
 //! The full sweep over the table, for tests and debug builds.
 
 use super::table::RouteTable;
-use super::topic::TopicNumber;
 
 impl RouteTable {
     /// Panics if the parts of the table contradict each other. Costs a visit of everything.
@@ -42,7 +41,9 @@ impl RouteTable {
                 assert!(self.view.clusters[cluster].contains(name));
             }
             let mut topics = state.topics.iter();
-            assert!(topics.all(|number| self.topic_of(TopicNumber(number)).on(*slot).is_some()));
+            assert!(topics.all(|number| {
+                self.topic_of(super::topic::TopicNumber(number)).on(*slot).is_some()
+            }));
         }
         let filled = self.view.slots.iter().flatten().count();
         assert_eq!(filled, self.view.groups.len());

@@ -1,5 +1,5 @@
-//! Lists of very many topics, written in pieces. The writer does so because it may take its time: on
-//! a shard queries would wait.
+//! Lists of very many topics, written in pieces. The writer does so because it may take its time:
+//! on a shard queries would wait.
 
 use bytes::Bytes;
 use tracing::warn;
