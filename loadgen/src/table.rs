@@ -25,6 +25,16 @@ pub fn spread(spread: Option<Spread>) -> String {
     format!("{} ({}-{})", number(median), number(min), number(max))
 }
 
+/// The median, with the range as a share of it: for tables with many columns.
+pub fn brief(spread: Option<Spread>) -> String {
+    let Some(Spread { median, min, max }) = spread else { return "-".to_owned() };
+    if min == max || median <= 0.0 {
+        return number(median);
+    }
+    let percent = (max - median).max(median - min) / median * 100.0;
+    format!("{} ±{percent:.0}%", number(median))
+}
+
 /// One line of a table.
 pub fn row<T: AsRef<str>>(cells: impl IntoIterator<Item = T>) -> String {
     cells.into_iter().fold("|".to_owned(), |mut line, cell| {
@@ -117,6 +127,13 @@ mod tests {
         assert_eq!(finding(&[], target).row(), "| w, us | - | <= 2.00 | not measured |");
         assert_eq!(finding(&[0.004], None).row(), "| w, us | 0.004 | - | - |");
         assert_eq!(finding(&[3.0], Some(Target::AtLeast(3.0))).met(), Some(true));
+    }
+
+    #[test]
+    fn a_brief_spread_is_the_larger_distance_from_the_median() {
+        let of = |values: &[f64]| brief(Spread::of(values.iter().copied()));
+        assert_eq!(of(&[4.0, 4.4, 3.8]), "4.00 ±10%");
+        assert_eq!((of(&[7.0]), of(&[])), ("7.00".into(), "-".into()));
     }
 
     #[test]

@@ -349,7 +349,7 @@ impl Contest<'_> {
         let (server, pin) = (self.args.server_cpu, self.args.pin);
         lines.push(format!(
             "each server and the floor on CPU {server}, the generator on CPU {pin}; {} rounds of \
-             {} s in turns; medians (least-most)",
+             {} s in turns; medians, with the largest distance from them",
             self.args.rounds, self.args.seconds
         ));
         if let Some(others) = Spread::of(self.others.iter().map(|share| share * 100.0)) {
@@ -377,11 +377,12 @@ impl Contest<'_> {
         let first = &self.sides[0];
         let rivals = self.sides.iter().skip(1).filter(|side| side.server.is_some());
         let rivals: Vec<&Side> = rivals.collect();
-        heads.extend(rivals.iter().map(|rival| format!("{} : ours", rival.target.label)));
+        let short = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
+        heads.extend(rivals.iter().map(|rival| format!("{} : ours", short(&rival.target.label))));
         lines.push(table::head(&heads));
         for (figure, words) in works::figures(self.args.crowd) {
             let mut cells = vec![words];
-            cells.extend(self.sides.iter().map(|side| table::spread(side.spread(figure))));
+            cells.extend(self.sides.iter().map(|side| table::brief(side.spread(figure))));
             cells.extend(rivals.iter().map(|rival| {
                 let both = rival.spread(figure).zip(first.spread(figure));
                 both.map_or("-".into(), |(a, b)| table::number(a.median / b.median))

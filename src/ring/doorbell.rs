@@ -23,8 +23,8 @@ const ASLEEP: u8 = 2;
 /// owner is awake:
 ///
 /// - `ring` swaps [`RUNG`] in. If it finds [`ASLEEP`], it writes to the eventfd.
-/// - `sleep` swaps its state to [`ASLEEP`], unless it finds [`RUNG`]: then it takes that and returns
-///   at once.
+/// - `sleep` swaps its state to [`ASLEEP`], unless it finds [`RUNG`]: then it takes that and
+///   returns at once.
 ///
 /// Both are read-modify-write operations on one atomic, so one of them sees the other, whichever
 /// comes first.
@@ -62,9 +62,9 @@ impl Doorbell {
 
     /// Wakes the owner. What the caller wrote before is visible to the owner when it wakes.
     pub fn ring(&self) {
-        // AcqRel: releases the caller's work to the owner, whose swap in `fall_asleep` or `Awake` acquires
-        // it. A plain load ("already rung, nothing to do") would skip that release, so it must be a
-        // swap.
+        // AcqRel: releases the caller's work to the owner, whose swap in `fall_asleep` or `Awake`
+        // acquires it. A plain load ("already rung, nothing to do") would skip that release, so it
+        // must be a swap.
         if self.bell.state.swap(RUNG, AcqRel) == ASLEEP {
             // The counter cannot overflow into EAGAIN: it takes 2^64 wakes without one drain.
             let _ = (&self.bell.eventfd).write(&1u64.to_ne_bytes());

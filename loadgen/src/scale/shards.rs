@@ -1,4 +1,6 @@
-//! Several shards: how evenly connections are spread over them, by the CPU that each uses.
+//! Several shards: how evenly connections are spread over them, by the CPU that each uses. Every
+//! connection asks as often (an open loop); in a closed loop a shard that shares its CPU with the
+//! generator would be asked less.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -6,6 +8,7 @@ use std::fs;
 use crate::failure::{Failure, run_failure};
 use crate::launch::Server;
 use crate::priority;
+use crate::run::Load;
 use crate::table::Target as Bound;
 
 use super::{Stage, fleet};
@@ -13,6 +16,10 @@ use super::{Stage, fleet};
 /// The busiest shard may have so many times the load of the laziest one.
 const TIMES_LEAST: f64 = 2.0;
 const CROWDS: [u32; 3] = [64, 900, 8000];
+/// Queries a second; with more, batches would hide how many there are.
+const RATE: f64 = 8000.0;
+/// Times are of no interest here: the generator shares its CPU with a shard.
+const LATE_US: u64 = 1_000_000;
 
 pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let fleet = fleet(4, 1000, 4)?;
@@ -24,7 +31,8 @@ pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
         let (mut ratios, mut each) = (Vec::new(), Vec::new());
         for _ in 0..stage.args.rounds {
             let before = by_shard(&server)?;
-            let load = stage.closed(&target, count, 1, 1000);
+            let closed = stage.closed(&target, count, 1, 1000);
+            let load = Load { rate: Some(RATE), lateness_bound_us: LATE_US, ..closed };
             let result = stage.run(&format!("{count} x 1"), &load, &target)?;
             let after = by_shard(&server)?;
             let used = after.iter().map(|(name, ns)| ns - before.get(name).unwrap_or(&0));

@@ -122,16 +122,16 @@ pub fn figures(crowd: u32) -> Vec<(Figure, String)> {
     for name in ["64 x 1", "with registrations", "crowd"] {
         rows.push((Figure::P999(name), format!("{}: p99.9, us", say(name))));
     }
-    let registration = "registration, 20 000 topics";
+    let registration = "20 000 topics";
     rows.extend([
-        (Figure::RegisterCpu(false), format!("{registration}, unchanged: ms CPU")),
+        (Figure::RegisterCpu(false), format!("{registration} again: ms CPU")),
         (Figure::RegisterCpu(true), format!("{registration}, new version: ms CPU")),
-        (Figure::RegisterTime(false), format!("{registration}, unchanged: ms")),
+        (Figure::RegisterTime(false), format!("{registration} again: ms")),
         (Figure::RegisterTime(true), format!("{registration}, new version: ms")),
         (Figure::Start, "start to first answer, ms".to_owned()),
         (Figure::Empty, "resident, empty, MiB".to_owned()),
-        (Figure::Filled, "resident, 24 000 pairs of topic and broker, MiB".to_owned()),
-        (Figure::Crowded, format!("resident, with {crowd} connections, MiB")),
+        (Figure::Filled, "resident, 24 000 pairs, MiB".to_owned()),
+        (Figure::Crowded, format!("resident, {crowd} connections, MiB")),
         (Figure::HitBytes, "bytes of a hit".to_owned()),
         (Figure::MissBytes, "bytes of a miss".to_owned()),
     ]);
