@@ -19,6 +19,7 @@
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
 pub mod assertion;
+pub mod carry;
 pub mod chance;
 pub mod check;
 pub mod cli;
@@ -31,11 +32,13 @@ pub mod fleet;
 pub mod floor;
 pub mod host;
 pub mod limits;
+pub mod live;
 pub mod logs;
 pub mod measure;
 pub mod output;
 pub mod pace;
 pub mod page;
+pub mod probe;
 pub mod process;
 pub mod record;
 pub mod report;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
+use loadgen::carry::{Answer, Demand, carry};
 use loadgen::check::{Expect, FloorBytes};
 use loadgen::cli::{
-    Cli, Command, CompareArgs, FillArgs, FleetArgs, FloorArgs, FloorServerArgs, LoadArgs,
-    QueryArgs, ReportArgs, TargetArgs,
+    CheckArgs, Cli, Command, CompareArgs, FillArgs, FleetArgs, FloorArgs, FloorServerArgs,
+    LoadArgs, QueryArgs, ReportArgs, TargetArgs,
 };
 use loadgen::compare::{Plan, compare};
 use loadgen::failure::{Failure, run_failure};
@@ -18,8 +19,10 @@ use loadgen::fleet::Fleet;
 use loadgen::floor::{FloorChild, FloorServer};
 use loadgen::host::Host;
 use loadgen::limits;
+use loadgen::live::{Live, Onlooker as _};
 use loadgen::output::{self, OutputArgs};
 use loadgen::page::page;
+use loadgen::probe::probe;
 use loadgen::process::Process;
 use loadgen::record::{Record, Run, Server};
 use loadgen::report;
@@ -32,6 +35,7 @@ const EXIT_UNMET: u8 = 4;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Check(args) => check(&args),
         Command::Fill(args) => fill_and_hold(&args),
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
@@ -69,6 +73,46 @@ impl Outcome {
     }
 }
 
+fn check(args: &CheckArgs) -> Result<Outcome, Failure> {
+    let (begin, stop) = (Instant::now(), Stop::on_signals()?);
+    let (fleet, load) = (args.fleet()?, args.load());
+    let address = limits::target(&args.target.server, args.target.allow_remote)?;
+    limits::check_connections(u64::from(load.connections) + u64::from(fleet.brokers))?;
+    // Its CPU is worth a look, and no reason to fail.
+    let local = address.ip().is_loopback().then(|| Process::listening_on(address.port()).ok());
+    if !load.pin.is_empty() {
+        limits::pin(&load.pin)?;
+    }
+    println!(
+        "can {address} carry {} clients asking {:.0} times a second for {} topics on {} brokers? \
+         (about {:.0} s)",
+        args.clients,
+        load.rate.unwrap_or(0.0),
+        fleet.topics,
+        fleet.brokers,
+        load.seconds + load.warmup_seconds
+    );
+    let (within_us, process) = (args.within * 1e3, local.flatten());
+    let demand = Demand { address, fleet, load, within_us, process };
+    let mut print = |line: &str| println!("{line}");
+    let answer = carry(&demand, &stop, &mut Live::on_stderr(), &mut print)?;
+    let took = begin.elapsed().as_secs_f64();
+    let (words, outcome) = match answer {
+        Answer::Yes(_) => ("yes: this NameServer carries the fleet", Outcome::Done),
+        Answer::No => ("no: see what is marked NO above", Outcome::Unmet),
+        Answer::CannotTell(run) if run.interrupted => {
+            ("cannot tell: it was ended before its time", Outcome::Invalid)
+        }
+        Answer::CannotTell(_) => (
+            "cannot tell: this machine is too busy to ask in time; give the generator a CPU of its \
+             own (--pin) or another machine",
+            Outcome::Invalid,
+        ),
+    };
+    println!("{words} ({took:.0} s)");
+    Ok(outcome)
+}
+
 fn fill_and_hold(args: &FillArgs) -> Result<Outcome, Failure> {
     let stop = Stop::on_signals()?;
     let fleet = args.fleet()?;
@@ -97,6 +141,8 @@ struct Prepared {
     load: Load,
     held: Option<HeldFleet>,
     target: Target,
+    /// What the server says of itself.
+    version: Option<String>,
     cpus_before_pinning: Vec<usize>,
 }
 
@@ -127,7 +173,8 @@ fn prepare(
     println!("{}", report::load_words(&load));
     let expect = Expect::Routes(fleet.clone());
     let target = Target { label: output.label.clone(), address, expect, process };
-    Ok(Prepared { host, stop, fleet, load, held, target, cpus_before_pinning })
+    let version = probe(address, "loadgen-probe")?.version;
+    Ok(Prepared { version, host, stop, fleet, load, held, target, cpus_before_pinning })
 }
 
 /// Keeps all our threads, also those that only look on, off the server's CPU.
@@ -159,7 +206,13 @@ impl Prepared {
             "fleet": *self.fleet,
             "fill": self.held.as_ref().map(|held| &held.report),
         });
-        Record::of(&self.host, server(&self.target), self.load.seed, config, runs)
+        Record::of(
+            &self.host,
+            server(&self.target, self.version.clone()),
+            self.load.seed,
+            config,
+            runs,
+        )
     }
 
     fn finish(self, output: &OutputArgs, mut record: Record) -> Result<Outcome, Failure> {
@@ -171,12 +224,12 @@ impl Prepared {
     }
 }
 
-fn server(target: &Target) -> Server {
+fn server(target: &Target, version: Option<String>) -> Server {
     let process = target.process.as_ref();
     Server {
         label: target.label.clone(),
         address: target.address.to_string(),
-        version: None,
+        version,
         command: process.map(|process| process.command.clone()),
         cpus_allowed: process.map(|process| process.cpus_allowed.clone()),
     }
@@ -184,7 +237,9 @@ fn server(target: &Target) -> Server {
 
 fn query(args: &QueryArgs) -> Result<Outcome, Failure> {
     let prepared = prepare(&args.target, &args.fleet, &args.load, &args.output)?;
-    let result = run(&prepared.load, &prepared.target, &prepared.stop)?;
+    let mut live = Live::on_stderr();
+    let result = run(&prepared.load, &prepared.target, &prepared.stop, &mut live)?;
+    live.clear();
     print!("{}", report::run_words(&result, prepared.host.cpus));
     let record = prepared.record(vec![result]);
     prepared.finish(&args.output, record)
@@ -204,8 +259,9 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {
         program: &own_program()?,
         floor_cpu,
     };
-    let progress = |round, result: &_| println!("{}", report::progress_words(round, result));
-    let comparison = compare(&plan, &prepared.target, &prepared.stop, progress)?;
+    let mut live = Live::on_stderr();
+    let comparison = compare(&plan, &prepared.target, &prepared.stop, &mut live)?;
+    live.clear();
     println!();
     if let Some(round) = comparison.rounds.last() {
         print!("{}", report::run_words(&round.server, prepared.host.cpus));
@@ -245,10 +301,12 @@ fn floor(args: &FloorArgs) -> Result<Outcome, Failure> {
     println!("{}", report::load_words(&load));
     let (label, expect) = ("floor".into(), Expect::Floor(bytes));
     let target = Target { label, address: child.address, expect, process: Some(process) };
-    let result = run(&load, &target, &stop)?;
+    let mut live = Live::on_stderr();
+    let result = run(&load, &target, &stop, &mut live)?;
+    live.clear();
     print!("{}", report::run_words(&result, host.cpus));
     let config = serde_json::json!({ "load": load, "floor bytes": bytes });
-    let mut record = Record::of(&host, server(&target), load.seed, config, vec![result]);
+    let mut record = Record::of(&host, server(&target, None), load.seed, config, vec![result]);
     let met = args.output.finish(&mut record)?;
     Ok(Outcome::of(record.is_valid(), met))
 }

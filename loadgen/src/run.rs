@@ -15,7 +15,8 @@ use crate::failure::{Failure, run_failure};
 use crate::fleet::Asked;
 use crate::host::unix_ms;
 use crate::limits;
-use crate::measure::{Counts, Errors, Window, nanos};
+use crate::live::{Onlooker, Progress};
+use crate::measure::{Counts, Errors, Percentiles, Window, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
 use crate::process::{Process, Sample, Usage, machine_busy_ns};
 use crate::record::{self, Cost, Phase, PhaseSpan, Run, Totals};
@@ -78,7 +79,12 @@ pub struct Target {
 /// # Errors
 /// When no connection can be made, or a process to be measured is gone. Wrong answers and lost
 /// connections are in the result.
-pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
+pub fn run(
+    load: &Load,
+    target: &Target,
+    stop: &Stop,
+    onlooker: &mut dyn Onlooker,
+) -> Result<Run, Failure> {
     limits::check_connections(u64::from(load.connections))?;
     let mut shares = connect(load, target.address)?;
     let window = window_of(load);
@@ -115,8 +121,8 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
             threads.push(thread.spawn_scoped(scope, body).map_err(no_thread)?);
         }
         drop(alive);
-        let mut watch =
-            Watch { target, origin, window, answered: &answered, stop, samples: vec![] };
+        let (answered, samples) = (&answered[..], Vec::new());
+        let mut watch = Watch { target, origin, window, answered, stop, samples, onlooker };
         let looks = watch.run(&all_done, &mut collector);
         drop(gates);
         let (mut counts, mut errors) = (Counts::default(), Errors::default());
@@ -201,9 +207,10 @@ struct Watch<'a> {
     answered: &'a [AtomicU64],
     stop: &'a Stop,
     samples: Vec<record::Sample>,
+    onlooker: &'a mut dyn Onlooker,
 }
 
-impl Watch<'_> {
+impl<'a> Watch<'a> {
     /// `None` when the window was never reached.
     fn run(
         &mut self,
@@ -217,6 +224,26 @@ impl Watch<'_> {
         let first = self.look()?;
         self.wait_until(self.window.end_ns, all_done, collector, &mut last)?;
         Ok(Some((first, self.look()?)))
+    }
+
+    fn progress(&self, collector: &Collector, sample: &record::Sample) -> Progress<'a> {
+        let (begin, end) = (self.window.begin_ns, self.window.end_ns);
+        let latest = collector.latest();
+        let times = latest.and_then(|slice| slice.times(Timing::Response));
+        let share = |usage: &Option<Usage>| {
+            Some(usage.as_ref()?.cpu_ns as f64 / sample.elapsed_ns.max(1) as f64)
+        };
+        Progress {
+            label: &self.target.label,
+            phase: if sample.at_ns < begin { Phase::WarmUp } else { Phase::Measured },
+            elapsed: Duration::from_nanos(sample.at_ns),
+            end: Duration::from_nanos(end),
+            rate: latest.map_or(0, |slice| slice.answers.total()),
+            response: times.map(Percentiles::of).unwrap_or_default(),
+            errors: collector.errors(),
+            server_cpu: share(&sample.server),
+            generator_cpu: share(&sample.generator),
+        }
     }
 
     fn look(&self) -> Result<Look, Failure> {
@@ -243,7 +270,10 @@ impl Watch<'_> {
             if last.at.elapsed() >= SAMPLE_EVERY {
                 collector.drain();
                 let now = self.look()?;
-                self.samples.push(sample(self.origin, last, &now));
+                let sample = sample(self.origin, last, &now);
+                let progress = self.progress(collector, &sample);
+                self.onlooker.second(&progress);
+                self.samples.push(sample);
                 *last = now;
             }
             let left = until.saturating_duration_since(Instant::now());
