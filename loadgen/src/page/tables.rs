@@ -1,6 +1,5 @@
 //! The parts of a page that are words and numbers.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::compare::Spread;
@@ -226,10 +225,13 @@ pub fn repeats(subjects: &[Subject<'_>]) -> String {
 
 /// What was run and where, one column a record; rows in which they differ are marked.
 pub fn setup(records: &[Record]) -> String {
-    let columns: Vec<BTreeMap<String, String>> = records.iter().map(facts).collect();
-    let mut names: Vec<&String> = columns.iter().flat_map(BTreeMap::keys).collect();
-    names.sort();
-    names.dedup();
+    let columns: Vec<Facts> = records.iter().map(facts).collect();
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in columns.iter().flatten() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     let mut out = "<section id=\"setup\"><h2>What was measured</h2>".to_owned();
     if records.len() > 1 {
         out.push_str("<p class=\"note\">Rows in bold differ.</p>");
@@ -237,7 +239,7 @@ pub fn setup(records: &[Record]) -> String {
     out.push_str("<div class=\"scroll\"><table class=\"setup\"><tbody>");
     for name in names {
         let values: Vec<&str> =
-            columns.iter().map(|column| column.get(name).map_or("–", String::as_str)).collect();
+            columns.iter().map(|column| value_of(column, name).unwrap_or("–")).collect();
         let differs = values.iter().any(|value| *value != values[0]);
         let class = if differs { " class=\"differs\"" } else { "" };
         let _ = write!(out, "<tr{class}><td>{}</td>", escape(name));
@@ -254,18 +256,17 @@ pub fn setup(records: &[Record]) -> String {
     out
 }
 
-/// By name. The names group what belongs together when sorted.
-fn facts(record: &Record) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
+/// Names and values, in the order in which they are told.
+type Facts = Vec<(String, String)>;
+
+fn value_of<'a>(facts: &'a Facts, name: &str) -> Option<&'a str> {
+    facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+fn facts(record: &Record) -> Facts {
+    let mut facts = Facts::new();
     let (host, server) = (&record.host, &record.server);
-    let mut fact = |name: &str, value: String| facts.insert(name.to_owned(), value);
-    fact("generator: version", {
-        let revision = host.revision.as_ref().map_or(String::new(), |r| format!(", revision {r}"));
-        format!("loadgen {}{revision}", host.loadgen_version)
-    });
-    fact("host: CPU", format!("{} × {}", host.cpus, host.cpu));
-    fact("host: kernel", host.kernel.clone());
-    fact("host: load average before", three_digits(host.load_average));
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("server: address", server.address.clone());
     let optional = [
         ("server: version", &server.version),
@@ -277,12 +278,19 @@ fn facts(record: &Record) -> BTreeMap<String, String> {
             fact(name, value.clone());
         }
     }
+    fact("generator: version", {
+        let revision = host.revision.as_ref().map_or(String::new(), |r| format!(", revision {r}"));
+        format!("loadgen {}{revision}", host.loadgen_version)
+    });
+    fact("host: CPU", format!("{} × {}", host.cpus, host.cpu));
+    fact("host: kernel", host.kernel.clone());
+    fact("host: load average before", three_digits(host.load_average));
     fact("workload hash", record.workload_hash.clone());
     flatten("", &record.config, &mut facts);
     facts
 }
 
-fn flatten(name: &str, value: &serde_json::Value, facts: &mut BTreeMap<String, String>) {
+fn flatten(name: &str, value: &serde_json::Value, facts: &mut Facts) {
     let text = match value {
         serde_json::Value::Object(members) => {
             for (member, value) in members {
@@ -295,5 +303,5 @@ fn flatten(name: &str, value: &serde_json::Value, facts: &mut BTreeMap<String, S
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    facts.insert(name.replace('_', " "), text);
+    facts.push((name.replace('_', " "), text));
 }
