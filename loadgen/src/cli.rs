@@ -66,7 +66,8 @@ pub struct CheckArgs {
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub target: TargetArgs,
     /// Clients, each with a connection; a client asks for three topics every 30 s
-    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, default_value_t = 1000)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub clients: u32,
     /// Topics
     #[arg(long, default_value_t = 1000)]

@@ -188,8 +188,8 @@ pub fn repeats(subjects: &[Subject<'_>]) -> String {
     for subject in subjects.iter().filter(|subject| subject.runs.len() > 1) {
         let _ = write!(
             out,
-            "<section><h2>Repeats: {}</h2><p class=\"note\">The plots show run {}. Invalid runs are \
-             not part of the median.</p><div class=\"scroll\"><table><thead><tr><th>run</th>",
+            "<section><h2>Repeats: {}</h2><p class=\"note\">The plots show run {}. Invalid runs \
+             are not part of the median.</p><div class=\"scroll\"><table><thead><tr><th>run</th>",
             escape(&subject.name),
             subject.shown_number
         );
