@@ -182,6 +182,38 @@ pub fn percentiles(subjects: &[Subject<'_>]) -> String {
     out
 }
 
+/// Which threads of the server used the CPU, of one server.
+pub fn threads(subject: &Subject<'_>) -> String {
+    let cost = subject.shown.cost.as_ref();
+    let Some((cost, server)) = cost.and_then(|cost| Some((cost, cost.server.as_ref()?))) else {
+        return String::new();
+    };
+    if server.by_thread_ns.is_empty() {
+        return String::new();
+    }
+    let mut out =
+        "<section><h2>Server CPU by thread</h2><p class=\"note\">Threads whose names differ \
+                   by a number are one row.</p><div class=\"scroll\"><table><thead><tr><th></th>\
+                   <th>of one CPU</th><th>per answer</th></tr></thead><tbody>"
+            .to_owned();
+    for (name, ns) in &server.by_thread_ns {
+        let share = *ns as f64 / 1e7 / cost.seconds.max(1e-9);
+        let each = match cost.answers {
+            0 => "–".to_owned(),
+            answers => micros(*ns as f64 / 1e3 / answers as f64),
+        };
+        let _ = write!(
+            out,
+            "<tr><td>{}</td><td>{} %</td><td>{}</td></tr>",
+            escape(name),
+            three_digits(share),
+            escape(&each)
+        );
+    }
+    out.push_str("</tbody></table></div></section>");
+    out
+}
+
 /// Each run of each server that was measured more than once.
 pub fn repeats(subjects: &[Subject<'_>]) -> String {
     let mut out = String::new();
