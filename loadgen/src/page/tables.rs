@@ -148,12 +148,15 @@ pub fn side_by_side(subjects: &[Subject<'_>]) -> String {
     out
 }
 
+/// Values that differ by a smaller share than this are the same: none is the best.
+const SAME_SHARE: f64 = 0.02;
+
 /// The best value, when they are not all the same.
 fn best(found: &[Option<f64>], less: bool) -> Option<f64> {
     let values = found.iter().flatten().copied();
     let least = values.clone().min_by(f64::total_cmp)?;
     let greatest = values.max_by(f64::total_cmp)?;
-    (least < greatest).then_some(if less { least } else { greatest })
+    (least < greatest * (1.0 - SAME_SHARE)).then_some(if less { least } else { greatest })
 }
 
 /// Every percentile of every timing.
@@ -336,4 +339,28 @@ fn flatten(name: &str, value: &serde_json::Value, facts: &mut Facts) {
         other => other.to_string(),
     };
     facts.push((name.replace('_', " "), text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_is_named_only_where_it_is_clearly_better() {
+        assert_eq!(best(&[Some(10.0), None, Some(20.0)], true), Some(10.0));
+        assert_eq!(best(&[Some(10.0), Some(20.0)], false), Some(20.0));
+        assert_eq!(best(&[Some(100.0), Some(101.0)], true), None);
+        assert_eq!(best(&[None, None], true), None);
+    }
+
+    #[test]
+    fn a_configuration_becomes_rows_with_plain_names() {
+        let mut facts = Facts::new();
+        let config = serde_json::json!({"load": {"rate": 5.0, "pin": [1], "shape": null}});
+        flatten("", &config, &mut facts);
+        facts.sort();
+        assert_eq!(value_of(&facts, "load: rate"), Some("5.0"));
+        assert_eq!(value_of(&facts, "load: pin"), Some("[1]"));
+        assert_eq!(facts.len(), 2);
+    }
 }
