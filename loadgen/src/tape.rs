@@ -48,8 +48,18 @@ pub enum Timing {
 
 impl Timing {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Timing; 5] =
-        [Timing::Response, Timing::Service, Timing::Lateness, Timing::Freshness, Timing::Connect];
+    pub const ALL: [Timing; 10] = [
+        Timing::Response,
+        Timing::Service,
+        Timing::Lateness,
+        Timing::Freshness,
+        Timing::Connect,
+        Timing::Registration,
+        Timing::Heartbeat,
+        Timing::Cluster,
+        Timing::TopicList,
+        Timing::AdminRoute,
+    ];
 
     /// As in JSON.
     pub fn name(self) -> &'static str {
