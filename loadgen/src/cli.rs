@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::carry::{SECONDS_BETWEEN_POLLS, TOPICS_A_CLIENT};
 use crate::cli_fleet::{FindMaxArgs, LifeArgs};
 use crate::failure::{Failure, usage};
 use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
@@ -55,6 +56,8 @@ pub enum Command {
     Fleet(Box<LifeArgs>),
     /// Find the highest rate that meets an objective
     FindMax(Box<FindMaxArgs>),
+    /// Can this NameServer carry my fleet? Yes or no, with figures, in less than a minute
+    Check(CheckArgs),
     /// Register a fleet of brokers and topics
     Fill(FillArgs),
     /// Ask for routes; measure latency and the server's CPU per query
@@ -67,6 +70,35 @@ pub enum Command {
     Report(ReportArgs),
     /// Be the echo floor (the other commands start this themselves)
     FloorServer(FloorServerArgs),
+}
+
+/// `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub target: TargetArgs,
+    /// Clients, each with a connection; a client asks for three topics every 30 s
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub clients: u32,
+    /// Topics
+    #[arg(long, default_value_t = 1000)]
+    pub topics: u32,
+    /// Master brokers; each topic lives on four of them
+    #[arg(long, default_value_t = 4)]
+    pub brokers: u32,
+    /// Measured time
+    #[arg(long, default_value = "15", value_parser = seconds)]
+    pub seconds: f64,
+    /// The longest response time at p99.9, in ms
+    #[arg(long, default_value = "50", value_name = "MS", value_parser = milliseconds)]
+    pub within: f64,
+    /// Generator threads
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: u32,
+    /// CPUs of the generator, such as 1 or 2,3
+    #[arg(long, value_delimiter = ',')]
+    pub pin: Vec<usize>,
 }
 
 /// `fill`.
@@ -342,6 +374,10 @@ pub(crate) fn zero_or_seconds(text: &str) -> Result<f64, String> {
     within(text, 0.0, 3600.0, " seconds")
 }
 
+fn milliseconds(text: &str) -> Result<f64, String> {
+    within(text, 0.01, 60_000.0, " ms")
+}
+
 pub(crate) fn share(text: &str) -> Result<f64, String> {
     within(text, 0.0, 1.0, ", such as 0.1 for 10 %")
 }
@@ -362,6 +398,41 @@ const ROUTE_WIDTH_USUAL: u32 = 4;
 fn fleet(brokers: u32, topics: u32, width: Option<u32>, cluster: &str) -> Result<Fleet, Failure> {
     let route_width = width.unwrap_or(brokers.min(ROUTE_WIDTH_USUAL));
     Fleet { brokers, topics, route_width, cluster: cluster.to_owned() }.checked()
+}
+
+impl CheckArgs {
+    /// The fleet that is registered for the check.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for numbers that do not go together.
+    pub fn fleet(&self) -> Result<Fleet, Failure> {
+        let cluster = format!("loadgen-check-{}", std::process::id());
+        fleet(self.brokers, self.topics, None, &cluster)
+    }
+
+    /// The load of the clients.
+    pub fn load(&self) -> Load {
+        Load {
+            connections: self.clients,
+            depth: 4,
+            seconds: self.seconds,
+            warmup_seconds: 2.0,
+            cooldown_seconds: 0.0,
+            topics: self.topics,
+            misses: 0.05,
+            seed: 1,
+            rate: Some(f64::from(self.clients) * TOPICS_A_CLIENT / SECONDS_BETWEEN_POLLS),
+            arrivals: Arrivals::Poisson,
+            shape: Shape::Hold,
+            sources: Sources::default(),
+            ending: Ending::Fin,
+            connect_rate: None,
+            threads: self.threads.min(self.clients),
+            timeout_ms: 3000,
+            lateness_bound_us: crate::measure::whole(self.within * 1e3),
+            pin: self.pin.clone(),
+        }
+    }
 }
 
 impl FillArgs {

@@ -19,6 +19,7 @@
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
 pub mod assertion;
+pub mod carry;
 pub mod ceiling;
 pub mod chance;
 pub mod check;
@@ -34,12 +35,14 @@ pub mod floor;
 pub mod host;
 pub mod life;
 pub mod limits;
+pub mod live;
 pub mod logs;
 pub mod measure;
 pub mod output;
 pub mod pace;
 pub mod page;
 pub mod preflight;
+pub mod probe;
 pub mod process;
 pub mod record;
 pub mod report;

@@ -11,6 +11,7 @@ use loadgen::check::Expect;
 use loadgen::compare::{Plan, compare};
 use loadgen::fill::fill;
 use loadgen::fleet::Fleet;
+use loadgen::live::{Nobody, Onlooker, Progress};
 use loadgen::measure::Percentiles;
 use loadgen::pace::Arrivals;
 use loadgen::process::Process;
@@ -58,7 +59,7 @@ fn load() -> Load {
 }
 
 fn drive(stub: &Stub, load: &Load) -> Run {
-    run(load, &target(stub), &Stop::default()).unwrap()
+    run(load, &target(stub), &Stop::default(), &mut Nobody).unwrap()
 }
 
 fn response(run: &Run) -> Percentiles {
@@ -222,6 +223,16 @@ fn a_wrong_route_after_filling_is_an_error_before_any_load() {
     assert!(text.contains("after filling"), "{text}");
 }
 
+struct Heard(Vec<(u32, String)>);
+
+impl Onlooker for Heard {
+    fn second(&mut self, _: &Progress<'_>) {}
+
+    fn ended(&mut self, round: u32, run: &Run) {
+        self.0.push((round, run.label.clone()));
+    }
+}
+
 #[test]
 fn a_comparison_has_a_ratio_for_each_round_and_equal_bytes() {
     let stub = Stub::start(right);
@@ -234,13 +245,10 @@ fn a_comparison_has_a_ratio_for_each_round_and_equal_bytes() {
         program: Path::new(env!("CARGO_BIN_EXE_loadgen")),
         floor_cpu: None,
     };
-    let mut runs = Vec::new();
-    let comparison = compare(&plan, &target, &Stop::default(), |round, result| {
-        runs.push((round, result.label.clone()));
-    })
-    .unwrap();
+    let mut heard = Heard(Vec::new());
+    let comparison = compare(&plan, &target, &Stop::default(), &mut heard).unwrap();
     assert!(!comparison.invalid(), "{comparison:?}");
-    let order = runs.iter().map(|(round, label)| (*round, label.as_str())).collect::<Vec<_>>();
+    let order = heard.0.iter().map(|(round, label)| (*round, label.as_str())).collect::<Vec<_>>();
     assert_eq!(order, [(1, "stub"), (1, "floor"), (2, "stub"), (2, "floor")]);
     for round in &comparison.rounds {
         assert!(round.ratio().unwrap() > 0.0);

@@ -29,6 +29,7 @@ use crate::life::verify::Verifier;
 use crate::life::wording::Wording;
 use crate::life::world::World;
 use crate::limits;
+use crate::live::Onlooker;
 use crate::measure::{Errors, Measured, Window, histogram, nanos};
 use crate::preflight;
 use crate::record::{Run, Times};
@@ -106,6 +107,7 @@ pub fn live(
     course: &Course,
     target: &Target,
     stop: &Stop,
+    onlooker: &mut dyn Onlooker,
 ) -> Result<Story, Failure> {
     let connections = setting.other_connections() + u64::from(setting.client_connections);
     let local = target.address.ip().is_loopback();
@@ -120,7 +122,7 @@ pub fn live(
     threads.extend(making.silent());
     threads.retain(|seats| !seats.is_empty());
     let made = Made { threads, world, connecting };
-    let (run, gaps) = perform(setting, course, target, stop, made)?;
+    let (run, gaps) = perform(setting, course, target, stop, made, onlooker)?;
     Ok(Story { run, fill, gaps })
 }
 
@@ -261,6 +263,7 @@ fn perform(
     target: &Target,
     stop: &Stop,
     made: Made,
+    onlooker: &mut dyn Onlooker,
 ) -> Result<(Run, Vec<Gap>), Failure> {
     let window = course.window();
     let mut collector = Collector::new(window.begin_ns);
@@ -298,8 +301,9 @@ fn perform(
             threads.push(thread.spawn_scoped(scope, body).map_err(failed)?);
         }
         drop(alive);
-        let (server, answered) = (target.process.as_ref(), answered.as_slice());
-        let mut watch = Watch { server, origin, window, answered, stop, samples: vec![] };
+        let (label, server) = (target.label.as_str(), target.process.as_ref());
+        let (answered, samples) = (answered.as_slice(), Vec::new());
+        let mut watch = Watch { label, server, origin, window, answered, stop, samples, onlooker };
         let looks = watch.run(&all_done, &mut collector);
         drop(gates);
         let mut all = Ended::default();

@@ -27,13 +27,13 @@ fn response(run: &Run) -> Option<&crate::record::Times> {
 
 const FIGURES: [Figure; 10] = [
     Figure {
-        name: "answers per second",
+        name: "answers/s",
         of: |run| Some(run.totals.rate),
         text: |rate| amount(rate.round()),
         less: Some(false),
     },
     Figure {
-        name: "response time, median",
+        name: "p50",
         of: |run| response(run).map(|times| times.percentiles.p50_us),
         text: micros,
         less: Some(true),
@@ -51,14 +51,14 @@ const FIGURES: [Figure; 10] = [
         less: Some(true),
     },
     Figure {
-        name: "longest",
+        name: "max",
         of: |run| response(run).map(|times| times.percentiles.max_us),
         text: micros,
         less: Some(true),
     },
     Figure { name: "errors", of: |run| Some(run.errors() as f64), text: amount, less: Some(true) },
     Figure {
-        name: "server CPU per answer",
+        name: "CPU per answer",
         of: Run::server_us_per_answer,
         text: micros,
         less: Some(true),
@@ -79,7 +79,7 @@ const FIGURES: [Figure; 10] = [
         less: Some(true),
     },
     Figure {
-        name: "context switches per answer",
+        name: "switches per answer",
         of: |run| {
             let cost = run.cost.as_ref()?;
             let server = cost.server.as_ref()?;
