@@ -29,10 +29,21 @@ pub struct FloorBytes {
 /// An answer that is not right.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrong {
-    /// Another code than the expected one.
-    Code(String),
+    /// Another code than the expected one: the kind of error, and the answer.
+    Code(&'static str, String),
     /// The right code with wrong content.
     Content(String),
+}
+
+/// The kind of error, as it is counted, of an answer with this code.
+pub fn code_kind(code: i32) -> &'static str {
+    match code {
+        0 => "code 0",
+        1 => "code 1",
+        2 => "code 2",
+        17 => "code 17",
+        _ => "another code",
+    }
 }
 
 /// Lives: one per generator thread. Shares: nothing.
@@ -74,12 +85,15 @@ impl Checker {
             Asked::Absent(_) => TOPIC_NOT_EXIST,
         };
         if frame.code != expected_code {
-            return Err(Wrong::Code(format!(
-                "{} instead of {expected_code} for {}; header {}",
-                frame.code,
-                String::from_utf8_lossy(&asked.name()),
-                String::from_utf8_lossy(&frame.header[..frame.header.len().min(300)])
-            )));
+            return Err(Wrong::Code(
+                code_kind(frame.code),
+                format!(
+                    "{} instead of {expected_code} for {}; header {}",
+                    frame.code,
+                    String::from_utf8_lossy(&asked.name()),
+                    String::from_utf8_lossy(&frame.header[..frame.header.len().min(300)])
+                ),
+            ));
         }
         match (&self.expect, asked) {
             (Expect::Floor(bytes), _) => check_length(asked, *bytes, frame.bytes),
@@ -165,9 +179,9 @@ mod tests {
     fn hit_and_miss_are_not_confused() {
         let mut checker = checker();
         let result = checker.check(Asked::Topic(0), &frame(17, ""));
-        assert!(matches!(result, Err(Wrong::Code(_))), "{result:?}");
+        assert!(matches!(result, Err(Wrong::Code(..))), "{result:?}");
         let result = checker.check(Asked::Absent(0), &frame(0, RIGHT));
-        assert!(matches!(result, Err(Wrong::Code(_))), "{result:?}");
+        assert!(matches!(result, Err(Wrong::Code(..))), "{result:?}");
         assert_eq!(checker.check(Asked::Absent(0), &frame(17, "")), Ok(()));
     }
 }

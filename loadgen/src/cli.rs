@@ -1,16 +1,20 @@
 //! The command line. What cannot work is refused here, with what to write instead.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
 use crate::carry::{SECONDS_BETWEEN_POLLS, TOPICS_A_CLIENT};
+use crate::cli_fleet::{FindMaxArgs, LifeArgs};
 use crate::failure::{Failure, usage};
 use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
 use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
 use crate::output::OutputArgs;
 use crate::pace::Arrivals;
 use crate::run::Load;
+use crate::shape::Shape;
+use crate::sources::{Ending, Prefix, Sources};
 
 /// The examples of `--help`; a test parses each of them.
 pub const EXAMPLES: &str = "\
@@ -24,9 +28,12 @@ Examples, with a NameServer on port 9876 of this machine:
       Registers 4 brokers with 1000 topics and asks for 2000 routes a second, whatever the
       server does; times count from when a query was meant to be sent. Writes a page with plots.
 
-  loadgen compare 127.0.0.1:9876 --rounds 3 --seconds 2 --json record.json
-      Server and echo floor in turns, as fast as the answers come; prints the ratio of their
-      CPU per query. `loadgen report a.json b.json --html page.html` sets records side by side.
+  loadgen fleet 127.0.0.1:9876 --class s --time-factor 10 --seconds 30
+      10 brokers, 1000 topics, 5000 clients of several makes, exporter, dashboard, churn, all
+      ten times as fast as real ones; every answer is checked; ends with PASS or FAIL.
+
+`loadgen COMMAND --help` has the rest: `find-max` searches the highest rate that meets an objective,
+`compare` tells a query's cost beside that of an echo floor, `report` sets records side by side.
 
 Exit codes: 0 measured, 1 could not run, 2 wrong arguments, 3 measured but not valid,
 4 the answer is no: a demand of --assert failed, or `check` found the server wanting.";
@@ -43,6 +50,10 @@ pub struct Cli {
 /// The sub-commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Let a whole fleet live on the server, with brokers, clients, restarts; PASS or FAIL
+    Fleet(Box<LifeArgs>),
+    /// Find the highest rate that meets an objective
+    FindMax(Box<FindMaxArgs>),
     /// Can this NameServer carry my fleet? Yes or no, with figures, in less than a minute
     Check(CheckArgs),
     /// Register a fleet of brokers and topics
@@ -127,6 +138,12 @@ pub struct QueryArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub load: LoadArgs,
+    /// Make so many runs; median and range of each figure are printed
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeats: u32,
+    /// Do not measure what this generator makes of a server that does nothing
+    #[arg(long)]
+    pub no_ceiling: bool,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub output: OutputArgs,
@@ -252,12 +269,43 @@ pub struct FleetArgs {
     pub server_pid: Option<u32>,
 }
 
+/// Where connections come from, and how they are made and ended.
+#[derive(Debug, Args)]
+pub struct SourceArgs {
+    /// Addresses of this machine to connect from [default: one, or 127.0.0.0/8 when one has too few
+    /// ports for a server of this machine]
+    #[arg(long, value_name = "PREFIX")]
+    pub source_prefix: Option<Prefix>,
+    /// Connections from each address [default: nine tenths of its local ports]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
+    pub per_source: Option<u32>,
+    /// Connections made per second, at most [default: as fast as they are accepted]
+    #[arg(long, value_name = "N", value_parser = rate)]
+    pub connect_rate: Option<f64>,
+    /// How connections are ended: as clients do, or with a reset, which leaves no port at rest
+    #[arg(long, value_enum, default_value = "fin")]
+    pub ending: Ending,
+}
+
+impl SourceArgs {
+    /// The plan for so many connections to this server.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when there are too few addresses.
+    pub fn sources(&self, server: SocketAddr, connections: u32) -> Result<Sources, Failure> {
+        Sources::plan(server, connections.into(), self.source_prefix, self.per_source)
+    }
+}
+
 /// The load.
 #[derive(Debug, Args)]
 pub struct LoadArgs {
     /// Open connections
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub connections: u32,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub from: SourceArgs,
     /// Queries on the way on each connection
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub depth: u32,
@@ -267,6 +315,9 @@ pub struct LoadArgs {
     /// Time before it that is not measured, at most 3600
     #[arg(long, default_value = "2", value_parser = zero_or_seconds)]
     pub warmup: f64,
+    /// Time after it with the same load that is not measured either, at most 3600
+    #[arg(long, default_value = "0", value_parser = zero_or_seconds)]
+    pub cooldown: f64,
     /// Share of queries for topics nobody registered, 0 to 1
     #[arg(long, default_value = "0", value_parser = share)]
     pub misses: f64,
@@ -276,13 +327,20 @@ pub struct LoadArgs {
     /// Makes the questions and the arrival times
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// Open loop: queries per second over all connections, sent when they are due [default: closed
-    /// loop, the next query is sent when an answer comes]
+    /// Open loop: queries per second over all connections, sent when they are due [default of
+    /// query: 1000; of compare and floor: a closed loop]
     #[arg(long, value_parser = rate)]
     pub rate: Option<f64>,
+    /// Closed loop: the next query is sent when an answer comes, so a slow server is asked less
+    #[arg(long, conflicts_with_all = ["rate", "ramp"])]
+    pub closed: bool,
     /// How the queries of an open loop are spread
     #[arg(long, value_enum, default_value = "poisson")]
     pub arrivals: Arrivals,
+    /// How the rate of an open loop changes over the measured time: hold, linear:FROM, stairs:N,
+    /// spike:FACTOR:AT:LENGTH, sine:LOW:PERIOD or trace:FILE
+    #[arg(long, default_value = "hold", value_name = "SHAPE")]
+    pub ramp: Shape,
     /// Generator threads
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub threads: u32,
@@ -297,21 +355,21 @@ pub struct LoadArgs {
     pub pin: Vec<usize>,
 }
 
-fn number(text: &str) -> Result<f64, String> {
+pub(crate) fn number(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| "not a number".to_owned())
 }
 
-fn within(text: &str, from: f64, to: f64, unit: &str) -> Result<f64, String> {
+pub(crate) fn within(text: &str, from: f64, to: f64, unit: &str) -> Result<f64, String> {
     let instead = format!("give {from} to {to}{unit}");
     let value = number(text).map_err(|e| format!("{e}; {instead}"))?;
     if (from..=to).contains(&value) { Ok(value) } else { Err(instead) }
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     within(text, 0.1, 3600.0, " seconds")
 }
 
-fn zero_or_seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn zero_or_seconds(text: &str) -> Result<f64, String> {
     within(text, 0.0, 3600.0, " seconds")
 }
 
@@ -319,11 +377,11 @@ fn milliseconds(text: &str) -> Result<f64, String> {
     within(text, 0.01, 60_000.0, " ms")
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     within(text, 0.0, 1.0, ", such as 0.1 for 10 %")
 }
 
-fn rate(text: &str) -> Result<f64, String> {
+pub(crate) fn rate(text: &str) -> Result<f64, String> {
     within(text, 0.1, 1e8, " queries a second")
 }
 
@@ -358,11 +416,16 @@ impl CheckArgs {
             depth: 4,
             seconds: self.seconds,
             warmup_seconds: 2.0,
+            cooldown_seconds: 0.0,
             topics: self.topics,
             misses: 0.05,
             seed: 1,
             rate: Some(f64::from(self.clients) * TOPICS_A_CLIENT / SECONDS_BETWEEN_POLLS),
             arrivals: Arrivals::Poisson,
+            shape: Shape::Hold,
+            sources: Sources::default(),
+            ending: Ending::Fin,
+            connect_rate: None,
             threads: self.threads.min(self.clients),
             timeout_ms: 3000,
             lateness_bound_us: crate::measure::whole(self.within * 1e3),
@@ -392,11 +455,18 @@ impl FleetArgs {
 }
 
 impl LoadArgs {
-    /// The load on a fleet with so many topics; `None` when it is the floor, which has none.
+    /// The load on a server whose fleet has so many topics; `None` when it is the floor, which has
+    /// none. `default_rate`: what holds when neither a rate nor a closed loop was asked for; `None`
+    /// is a closed loop.
     ///
     /// # Errors
     /// [`Failure::Usage`] for numbers that do not go together.
-    pub fn load(&self, fleet_topics: Option<u32>) -> Result<Load, Failure> {
+    pub fn load(
+        &self,
+        server: SocketAddr,
+        fleet_topics: Option<u32>,
+        default_rate: Option<f64>,
+    ) -> Result<Load, Failure> {
         let most = fleet_topics.unwrap_or(TOPICS_MAX);
         let topics = self.topics.unwrap_or(most.min(fleet_topics.unwrap_or(1000)));
         if topics == 0 || topics > most {
@@ -416,11 +486,16 @@ impl LoadArgs {
             depth: self.depth as usize,
             seconds: self.seconds,
             warmup_seconds: self.warmup,
+            cooldown_seconds: self.cooldown,
+            sources: self.from.sources(server, self.connections)?,
+            ending: self.from.ending,
+            connect_rate: self.from.connect_rate,
             topics,
             misses: self.misses,
             seed: self.seed,
-            rate: self.rate,
+            rate: if self.closed { None } else { self.rate.or(default_rate) },
             arrivals: self.arrivals,
+            shape: self.ramp.clone(),
             threads: self.threads,
             timeout_ms: self.timeout_ms,
             lateness_bound_us: self.lateness_bound_us,
@@ -436,6 +511,10 @@ mod tests {
     use clap::CommandFactory as _;
 
     use super::*;
+
+    fn server() -> SocketAddr {
+        "127.0.0.1:9876".parse().unwrap()
+    }
 
     fn refusal(arguments: &str) -> String {
         Cli::try_parse_from(arguments.split(' ')).unwrap_err().to_string()
@@ -457,15 +536,13 @@ mod tests {
             match parsed.unwrap_or_else(|e| panic!("{example}: {e}")) {
                 Command::Query(query) => {
                     let fleet = query.fleet.fleet().unwrap();
-                    query.load.load(Some(fleet.topics)).unwrap();
+                    query.load.load(server(), Some(fleet.topics), None).unwrap();
                 }
                 Command::Check(check) => {
                     check.fleet().unwrap();
                     assert_eq!(check.load().rate, Some(100.0));
                 }
-                Command::Compare(compare) => {
-                    compare.load.load(Some(compare.fleet.fleet().unwrap().topics)).unwrap();
-                }
+                Command::Fleet(fleet) => drop(fleet.setting().unwrap()),
                 other => panic!("{other:?}"),
             }
         }
@@ -484,7 +561,7 @@ mod tests {
     fn more_topics_than_there_are_is_refused() {
         let cli = Cli::parse_from("loadgen query h:1 --topics 1001".split(' '));
         let Command::Query(query) = cli.command else { panic!() };
-        let text = query.load.load(Some(1000)).unwrap_err().to_string();
+        let text = query.load.load(server(), Some(1000), None).unwrap_err().to_string();
         assert!(text.contains("give 1 to 1000"), "{text}");
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::fmt;
+use std::io;
 use std::sync::Arc;
 
 use crate::chance::Chance;
@@ -48,11 +49,39 @@ impl Questions {
 
 /// Why a connection cannot be used any more.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Broken(pub String);
+pub struct Broken {
+    /// Kind of error, as it is counted.
+    pub kind: &'static str,
+    /// What happened.
+    pub what: String,
+}
+
+impl Broken {
+    /// With a kind of error and what happened.
+    pub fn new(kind: &'static str, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into() }
+    }
+
+    /// What an operation on a socket failed with.
+    pub fn of(doing: &str, e: &io::Error) -> Self {
+        Self::new(kind_of(e.kind()), format!("{doing}: {e}"))
+    }
+}
+
+/// The kind of error, as it is counted, behind a failure of the system.
+pub fn kind_of(kind: io::ErrorKind) -> &'static str {
+    match kind {
+        io::ErrorKind::ConnectionRefused => "refused",
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => "reset",
+        io::ErrorKind::ConnectionAborted | io::ErrorKind::UnexpectedEof => "closed",
+        io::ErrorKind::TimedOut => "connect time-out",
+        _ => "socket",
+    }
+}
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.what)
     }
 }
 
@@ -155,17 +184,19 @@ impl Connection {
 
     fn take_frames(&mut self, bytes: &[u8], to: &mut Recorder<'_>) -> Result<(usize, u64), Broken> {
         let (mut taken, mut answers) = (0, 0);
-        while let Some(frame) =
-            first_frame(&bytes[taken..]).map_err(|what| Broken(what.to_string()))?
+        while let Some(frame) = first_frame(&bytes[taken..])
+            .map_err(|what| Broken::new("malformed", what.to_string()))?
         {
             taken += frame.bytes;
             if !frame.is_answer {
-                return Err(Broken(format!("the server asked something, code {}", frame.code)));
+                let what = format!("the server asked something, code {}", frame.code);
+                return Err(Broken::new("malformed", what));
             }
             let place =
                 self.pending.iter().position(|p| i64::from(p.opaque) == i64::from(frame.opaque));
             let Some(pending) = place.and_then(|place| self.pending.remove(place)) else {
-                return Err(Broken(format!("an answer to nothing asked, opaque {}", frame.opaque)));
+                let what = format!("an answer to nothing asked, opaque {}", frame.opaque);
+                return Err(Broken::new("opaque", what));
             };
             if pending.given_up {
                 self.given_up -= 1;
@@ -196,7 +227,8 @@ impl Connection {
             }
         }
         if self.given_up > 4 * self.depth {
-            return Err(Broken(format!("{} queries without an answer", self.given_up)));
+            let what = format!("{} queries without an answer", self.given_up);
+            return Err(Broken::new("silent", what));
         }
         Ok(count)
     }
@@ -218,7 +250,7 @@ impl Recorder<'_> {
     fn answer(&mut self, pending: &Pending, verdict: Result<(), Wrong>, frame_bytes: usize) {
         let counted = self.window.holds(pending.intended_ns);
         match verdict {
-            Err(Wrong::Code(what)) => self.measured.note(counted, "wrong code", || what),
+            Err(Wrong::Code(kind, what)) => self.measured.note(counted, kind, || what),
             Err(Wrong::Content(what)) => self.measured.note(counted, "wrong content", || what),
             Ok(()) if pending.given_up => {}
             Ok(()) => {
@@ -346,7 +378,7 @@ mod tests {
         let mut connection = connection(MISSES, 1, 1);
         connection.ask(100, 100);
         let broken = connection.received(&answer(OPAQUE_FIRST), &mut desk.at(200)).unwrap_err();
-        assert!(broken.0.contains("nothing asked"), "{broken}");
+        assert!(broken.what.contains("nothing asked"), "{broken}");
     }
 
     #[test]
@@ -377,6 +409,6 @@ mod tests {
         assert_eq!(desk.times(Timing::Response), (0, 0));
         let warm_up = desk.measured.tape.slice(false);
         assert_eq!((warm_up.answers.total(), warm_up.errors.total()), (1, 1));
-        assert_eq!(desk.measured.errors.by_kind()["wrong code"], 1);
+        assert_eq!(desk.measured.errors.by_kind()["code 2"], 1);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpStream;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
@@ -17,11 +17,14 @@ use crate::measure::{Counts, Errors, Measured, Window, nanos};
 use crate::pace::Schedule;
 use crate::stop::Stop;
 use crate::tape::{Tape, Timing};
+use crate::watch::Answered;
 
 const READ_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 1024;
 /// How often time-outs and the stop flag are looked at.
 const SCAN: Duration = Duration::from_millis(50);
+/// Connections looked at for time-outs between two looks at the schedule.
+const SCAN_AT_ONCE: usize = 256;
 /// An open loop stops sleeping this long before the next query is due, and polls instead: waking
 /// from a sleep takes tens of microseconds, which would count as the generator's lateness.
 const POLL_BEFORE_DUE: Duration = Duration::from_micros(100);
@@ -32,16 +35,18 @@ const SLEPT_MIN_NS: u64 = 3_000;
 pub struct Engine<'a> {
     /// The moment all times count from; the same for all threads.
     pub origin: Instant,
-    /// The part that counts. Sending ends with it.
+    /// The part that counts.
     pub window: Window,
+    /// How long sending goes on after it.
+    pub cool_down_ns: u64,
     /// How long an answer may take.
     pub timeout: Duration,
     /// `None`: closed loop.
     pub schedule: Option<Schedule>,
     /// Judges answers.
     pub checker: Checker,
-    /// All answers so far, warm-up included: this thread alone writes it, the sampler reads.
-    pub answered: &'a AtomicU64,
+    /// Tells how many answers there were so far.
+    pub answered: &'a Answered,
     /// Ends the run early.
     pub stop: &'a Stop,
 }
@@ -68,6 +73,10 @@ struct Running<'a> {
     /// The earliest moment at which the events of this turn can have happened.
     ready_since_ns: u64,
     last_woke_ns: u64,
+    /// The connections before this one were looked at for time-outs in this round.
+    scanned: usize,
+    /// When the next round begins.
+    next_scan_ns: u64,
 }
 
 impl Engine<'_> {
@@ -105,6 +114,8 @@ impl Engine<'_> {
             buffer: vec![0; READ_BYTES],
             ready_since_ns: 0,
             last_woke_ns: 0,
+            scanned: 0,
+            next_scan_ns: 0,
         };
         running.run().map_err(failed)?;
         let Running { mut measured, engine, .. } = running;
@@ -121,8 +132,7 @@ impl Running<'_> {
 
     fn run(&mut self) -> Result<(), Errno> {
         self.wait_for_origin();
-        let end_ns = self.engine.window.end_ns;
-        let mut next_scan_ns = 0;
+        let end_ns = self.engine.window.end_ns + self.engine.cool_down_ns;
         if self.engine.schedule.is_none() {
             (0..self.slots.len()).for_each(|place| self.fill_up(place));
         }
@@ -131,10 +141,9 @@ impl Running<'_> {
             if now >= end_ns || self.open_sockets == 0 || self.engine.stop.asked() {
                 break;
             }
-            self.turn(now, end_ns.min(next_scan_ns.max(now + 1)), true)?;
-            if self.now_ns() >= next_scan_ns {
-                self.give_up_old(self.engine.timeout, true);
-                next_scan_ns = self.now_ns() + nanos(SCAN);
+            self.turn(now, end_ns.min(self.next_scan_ns.max(now + 1)), true)?;
+            if self.now_ns() >= self.next_scan_ns {
+                self.scan_some();
             }
         }
         self.drain()
@@ -156,7 +165,7 @@ impl Running<'_> {
             self.turn(now, until.min(now + nanos(SCAN)), false)?;
         }
         if !self.engine.stop.asked() {
-            self.give_up_old(self.engine.timeout, false);
+            self.give_up_old(0..self.slots.len(), false);
         }
         Ok(())
     }
@@ -190,8 +199,7 @@ impl Running<'_> {
         if sending {
             self.send_due();
         }
-        // Relaxed: the sampler only needs a recent value.
-        self.engine.answered.store(self.answers, Relaxed);
+        self.engine.answered.set(self.answers);
         Ok(())
     }
 
@@ -201,11 +209,11 @@ impl Running<'_> {
         }
         let Some(socket) = self.slots[place].socket.as_mut() else { return };
         let received = match socket.read(&mut self.buffer) {
-            Ok(0) => Err(Broken("the server closed the connection".into())),
+            Ok(0) => Err(Broken::new("closed", "the server closed the connection")),
             Ok(count) => Ok(count),
             Err(e) if e.kind() == ErrorKind::WouldBlock => return,
             Err(e) if e.kind() == ErrorKind::Interrupted => return,
-            Err(e) => Err(Broken(format!("reading: {e}"))),
+            Err(e) => Err(Broken::of("reading", &e)),
         };
         let now_ns = self.now_ns();
         let mut recorder = Recorder {
@@ -289,7 +297,7 @@ impl Running<'_> {
                 Err(e) if e.kind() == ErrorKind::Interrupted => {}
                 Err(e) if e.kind() == ErrorKind::WouldBlock => break,
                 Err(e) => {
-                    failed = Some(Broken(format!("writing: {e}")));
+                    failed = Some(Broken::of("writing", &e));
                     break;
                 }
             }
@@ -301,15 +309,16 @@ impl Running<'_> {
             flags.set(epoll::EventFlags::OUT, awaits);
             let data = epoll::EventData::new_u64(place as u64);
             let changed = epoll::modify(&self.epoll, &*socket, data, flags);
-            failed = changed.err().map(|e| Broken(format!("epoll: {e}")));
+            failed = changed.err().map(|e| Broken::of("epoll", &e.into()));
         }
         if let Some(broken) = failed {
             self.close(place, &broken);
         }
     }
 
-    fn give_up_old(&mut self, limit: Duration, sending: bool) {
-        for place in 0..self.slots.len() {
+    fn give_up_old(&mut self, places: Range<usize>, sending: bool) {
+        let limit = self.engine.timeout;
+        for place in places {
             if self.slots[place].socket.is_none() {
                 continue;
             }
@@ -329,6 +338,19 @@ impl Running<'_> {
         }
     }
 
+    /// Looks at the next few connections for time-outs. All of them at once would take the thread
+    /// away from its schedule for milliseconds when there are many.
+    fn scan_some(&mut self) {
+        let begin = self.scanned;
+        let end = (begin + SCAN_AT_ONCE).min(self.slots.len());
+        self.give_up_old(begin..end, true);
+        self.scanned = end;
+        if end == self.slots.len() {
+            self.scanned = 0;
+            self.next_scan_ns = self.now_ns() + nanos(SCAN);
+        }
+    }
+
     fn close(&mut self, place: usize, broken: &Broken) {
         let slot = &mut self.slots[place];
         if slot.socket.take().is_none() {
@@ -337,7 +359,7 @@ impl Running<'_> {
         self.open_sockets -= 1;
         let (waiting, left) = (slot.connection.waiting(), self.open_sockets);
         let counted = self.engine.window.holds(nanos(self.engine.origin.elapsed()));
-        self.measured.note(counted, "lost connection", || {
+        self.measured.note(counted, broken.kind, || {
             format!("{broken}; {waiting} queries were on the way, {left} connections are left")
         });
     }

@@ -51,6 +51,49 @@ type Hold = (mpsc::Sender<()>, JoinHandle<Result<(), Failure>>);
 /// # Errors
 /// When the server refuses a connection or a registration, or answers a route wrongly.
 pub fn fill(target: SocketAddr, fleet: &Fleet, stop: &Stop) -> Result<HeldFleet, Failure> {
+    let (report, brokers) = register_brokers(target, fleet, |_| None, stop)?;
+    let (stop_holding, asked_to_stop) = mpsc::channel();
+    let cluster = fleet.cluster.clone();
+    let hold = std::thread::Builder::new()
+        .name("hold".into())
+        .spawn(move || hold(brokers, &cluster, &asked_to_stop))
+        .map_err(|e| run_failure(format!("cannot start a thread: {e}")))?;
+    Ok(HeldFleet { report, hold: Some((stop_holding, hold)) })
+}
+
+/// A registered broker for somebody else to drive on.
+pub struct Registered {
+    /// Its connection, non-blocking.
+    pub socket: TcpStream,
+    /// The counter of its last registration.
+    pub data_version: u64,
+}
+
+/// Registers all brokers of the fleet, in zones if they have any, and hands them over.
+///
+/// # Errors
+/// As [`fill`].
+pub fn register(
+    target: SocketAddr,
+    fleet: &Fleet,
+    zone: impl Fn(u32) -> Option<&'static str>,
+    stop: &Stop,
+) -> Result<(FillReport, Vec<Registered>), Failure> {
+    let (report, brokers) = register_brokers(target, fleet, zone, stop)?;
+    let handed_over = |broker: Broker| {
+        let (socket, data_version) = (broker.caller.socket, broker.data_version);
+        socket.set_nonblocking(true).map(|()| Registered { socket, data_version })
+    };
+    let brokers: Result<Vec<Registered>, _> = brokers.into_iter().map(handed_over).collect();
+    Ok((report, brokers.map_err(|e| run_failure(format!("setting up a socket: {e}")))?))
+}
+
+fn register_brokers(
+    target: SocketAddr,
+    fleet: &Fleet,
+    zone: impl Fn(u32) -> Option<&'static str>,
+    stop: &Stop,
+) -> Result<(FillReport, Vec<Broker>), Failure> {
     let start = Instant::now();
     let mut report = FillReport { calls: 0, body_bytes: 0, seconds: 0.0 };
     let mut brokers = Vec::new();
@@ -59,6 +102,7 @@ pub fn fill(target: SocketAddr, fleet: &Fleet, stop: &Stop) -> Result<HeldFleet,
             return Err(run_failure("stopped while filling"));
         }
         let mut broker = Broker::connect(target, fleet, number)?;
+        broker.zone = zone(number);
         // An empty table first: a first registration with a single topic would be refused, as it
         // is taken for the announcement of a new topic by a broker that should be known.
         broker.register(fleet, &[], &mut report)?;
@@ -73,13 +117,7 @@ pub fn fill(target: SocketAddr, fleet: &Fleet, stop: &Stop) -> Result<HeldFleet,
         broker.check_route(fleet, 0)?;
         broker.check_route(fleet, fleet.topics - 1)?;
     }
-    let (stop_holding, asked_to_stop) = mpsc::channel();
-    let cluster = fleet.cluster.clone();
-    let hold = std::thread::Builder::new()
-        .name("hold".into())
-        .spawn(move || hold(brokers, &cluster, &asked_to_stop))
-        .map_err(|e| run_failure(format!("cannot start a thread: {e}")))?;
-    Ok(HeldFleet { report, hold: Some((stop_holding, hold)) })
+    Ok((report, brokers))
 }
 
 fn hold(mut brokers: Vec<Broker>, cluster: &str, stop: &mpsc::Receiver<()>) -> Result<(), Failure> {
@@ -125,6 +163,7 @@ struct Broker {
     addr: String,
     caller: Caller,
     data_version: u64,
+    zone: Option<&'static str>,
 }
 
 impl Broker {
@@ -132,7 +171,7 @@ impl Broker {
         let caller = Caller::connect(target)
             .map_err(|e| run_failure(format!("broker {number} of {}: {e}", fleet.brokers)))?;
         let (name, addr) = (broker_name(number), broker_addr(number));
-        Ok(Self { number, name, addr, caller, data_version: 0 })
+        Ok(Self { number, name, addr, caller, data_version: 0, zone: None })
     }
 
     fn register(
@@ -145,7 +184,7 @@ impl Broker {
         let body = fleet.registration_body(topics, self.data_version);
         report.calls += 1;
         report.body_bytes += body.len() as u64;
-        let fields = [
+        let mut fields = vec![
             ("brokerName", self.name.as_str()),
             ("brokerAddr", &self.addr),
             ("clusterName", &fleet.cluster),
@@ -155,6 +194,7 @@ impl Broker {
             ("compressed", "false"),
             ("bodyCrc32", "0"),
         ];
+        fields.extend(self.zone.map(|zone| ("__ZONE_NAME", zone)));
         let done = self.caller.call_for_success(REGISTER_BROKER, &fields, body.as_bytes());
         done.map_err(|why| run_failure(format!("registration of broker {}: {why}", self.number)))
     }

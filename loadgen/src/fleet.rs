@@ -17,7 +17,8 @@ pub const TOPICS_MAX: u32 = 10_000_000;
 pub const TOPIC_NAME_BYTES: usize = 19;
 /// Read queues and write queues of each topic on each of its brokers.
 pub const QUEUES: u64 = 4;
-const PERM_READ_WRITE: u64 = 6;
+/// Read and write.
+pub const PERM_READ_WRITE: u64 = 6;
 
 /// Names have one length each, so that all queries have as many bytes as each other, and so have
 /// all answers: a floor that answers with a fixed number of bytes is then a fair one.
@@ -74,7 +75,17 @@ impl Fleet {
 
     /// The registration body for some of a broker's topics. `counter` is the data version.
     pub fn registration_body(&self, topics: &[u32], counter: u64) -> String {
-        let version = format!("{{\"counter\":{counter},\"stateVersion\":0,\"timestamp\":1}}");
+        self.registration_body_with(topics, counter, |_| QUEUES)
+    }
+
+    /// The same with a number of queues for each topic.
+    pub fn registration_body_with(
+        &self,
+        topics: &[u32],
+        counter: u64,
+        queues_of: impl Fn(u32) -> u64,
+    ) -> String {
+        let version = data_version(counter);
         let mut body = String::with_capacity(256 + topics.len() * 220);
         body.push_str("{\"filterServerList\":[],\"topicConfigSerializeWrapper\":{\"dataVersion\":");
         body.push_str(&version);
@@ -83,13 +94,13 @@ impl Fleet {
         body.push_str(",\"topicConfigTable\":{");
         for (index, &topic) in topics.iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };
-            let name = topic_text(topic);
+            let (name, queues) = (topic_text(topic), queues_of(topic));
             write!(
                 body,
                 "{comma}\"{name}\":{{\"attributes\":{{}},\"order\":false,\
-                 \"perm\":{PERM_READ_WRITE},\"readQueueNums\":{QUEUES},\
+                 \"perm\":{PERM_READ_WRITE},\"readQueueNums\":{queues},\
                  \"topicFilterType\":\"SINGLE_TAG\",\"topicName\":\"{name}\",\
-                 \"topicSysFlag\":0,\"writeQueueNums\":{QUEUES}}}"
+                 \"topicSysFlag\":0,\"writeQueueNums\":{queues}}}"
             )
             .expect("a String takes every character");
         }
@@ -177,7 +188,13 @@ impl Asked {
     }
 }
 
-fn topic_text(topic: u32) -> String {
+/// A data version as brokers write it.
+pub fn data_version(counter: u64) -> String {
+    format!("{{\"counter\":{counter},\"stateVersion\":0,\"timestamp\":1}}")
+}
+
+/// Name of a topic, as text.
+pub fn topic_text(topic: u32) -> String {
     format!("bench-topic-{topic:07}")
 }
 

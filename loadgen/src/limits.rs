@@ -2,54 +2,9 @@
 
 use std::net::{SocketAddr, ToSocketAddrs as _};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-use crate::failure::{Failure, run_failure, usage};
-
-/// Descriptors besides the connections: epoll, `/proc` files, the pipes of a child.
-const OTHER_FILES: u64 = 64;
-
-/// Checks that so many connections to one address can be open at once, and raises the soft limit of
-/// open files when that is all it takes.
-///
-/// # Errors
-/// [`Failure::Usage`] with the limit, and how to pass it.
-pub fn check_connections(connections: u64) -> Result<(), Failure> {
-    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let needed = connections + OTHER_FILES;
-    if current.is_some_and(|limit| limit < needed) {
-        if maximum.is_some_and(|limit| limit < needed) {
-            let most = maximum.unwrap_or(0).saturating_sub(OTHER_FILES);
-            return Err(usage(format!(
-                "{connections} connections need {needed} open files and the limit is {}: \
-                 give at most {most} connections, or raise it (ulimit -Hn {needed})",
-                maximum.unwrap_or(0)
-            )));
-        }
-        setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum })
-            .map_err(|e| run_failure(format!("raising the open files limit to {needed}: {e}")))?;
-    }
-    let ports = ephemeral_ports();
-    if connections > ports {
-        return Err(usage(format!(
-            "{connections} connections to one address need as many local ports and there are \
-             {ports}: give fewer, or widen net.ipv4.ip_local_port_range"
-        )));
-    }
-    Ok(())
-}
-
-fn ephemeral_ports() -> u64 {
-    const DEFAULT: u64 = 60_999 - 32_768 + 1;
-    let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range");
-    let numbers: Vec<u64> =
-        range.unwrap_or_default().split_whitespace().flat_map(str::parse).collect();
-    match numbers[..] {
-        [first, last] if first <= last => last - first + 1,
-        _ => DEFAULT,
-    }
-}
+use crate::failure::{Failure, usage};
 
 /// The address behind `HOST:PORT`, refused when it leaves this machine without being allowed to.
 ///
@@ -117,13 +72,6 @@ mod tests {
         assert!(target("[::1]:1", false).is_ok());
         let text = target("localhost", false).unwrap_err().to_string();
         assert!(text.contains("HOST:PORT"), "{text}");
-    }
-
-    #[test]
-    fn more_connections_than_files_or_ports_are_refused_before_the_run() {
-        assert!(check_connections(10).is_ok());
-        let text = check_connections(100_000_000).unwrap_err().to_string();
-        assert!(text.contains("give"), "{text}");
     }
 
     #[test]

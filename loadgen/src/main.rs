@@ -1,5 +1,6 @@
 //! Arguments to work to words; exit codes.
 
+use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,36 +8,46 @@ use std::time::{Duration, Instant};
 
 use clap::Parser as _;
 use loadgen::carry::{Answer, Demand, carry};
+use loadgen::ceiling;
 use loadgen::check::{Expect, FloorBytes};
 use loadgen::cli::{
     CheckArgs, Cli, Command, CompareArgs, FillArgs, FleetArgs, FloorArgs, FloorServerArgs,
     LoadArgs, QueryArgs, ReportArgs, TargetArgs,
 };
+use loadgen::cli_fleet::{FindMaxArgs, LifeArgs};
 use loadgen::compare::{Plan, compare};
 use loadgen::failure::{Failure, run_failure};
 use loadgen::fill::{HeldFleet, fill};
 use loadgen::fleet::Fleet;
 use loadgen::floor::{FloorChild, FloorServer};
 use loadgen::host::Host;
+use loadgen::life::stage;
 use loadgen::limits;
 use loadgen::live::{Live, Onlooker as _};
 use loadgen::output::{self, OutputArgs};
 use loadgen::page::page;
+use loadgen::preflight;
 use loadgen::probe::probe;
 use loadgen::process::Process;
 use loadgen::record::{Record, Run, Server};
 use loadgen::report;
 use loadgen::run::{Load, Target, run};
+use loadgen::search;
 use loadgen::stop::Stop;
 
 /// See `loadgen --help`.
 const EXIT_INVALID: u8 = 3;
 const EXIT_UNMET: u8 = 4;
 
+/// Queries per second of an open loop when nothing else is asked for: any server carries that.
+const DEFAULT_RATE: f64 = 1000.0;
+
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Check(args) => check(&args),
         Command::Fill(args) => fill_and_hold(&args),
+        Command::Fleet(args) => live_fleet(&args),
+        Command::FindMax(args) => find_max(&args),
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
         Command::Floor(args) => floor(&args),
@@ -77,7 +88,7 @@ fn check(args: &CheckArgs) -> Result<Outcome, Failure> {
     let (begin, stop) = (Instant::now(), Stop::on_signals()?);
     let (fleet, load) = (args.fleet()?, args.load());
     let address = limits::target(&args.target.server, args.target.allow_remote)?;
-    limits::check_connections(u64::from(load.connections) + u64::from(fleet.brokers))?;
+    preflight::raise_open_files(u64::from(load.connections) + u64::from(fleet.brokers))?;
     // Its CPU is worth a look, and no reason to fail.
     let local = address.ip().is_loopback().then(|| Process::listening_on(address.port()).ok());
     if !load.pin.is_empty() {
@@ -117,7 +128,7 @@ fn fill_and_hold(args: &FillArgs) -> Result<Outcome, Failure> {
     let stop = Stop::on_signals()?;
     let fleet = args.fleet()?;
     let address = limits::target(&args.target.server, args.target.allow_remote)?;
-    limits::check_connections(u64::from(fleet.brokers))?;
+    preflight::raise_open_files(u64::from(fleet.brokers))?;
     let held = fill(address, &fleet, &stop)?;
     println!("{}", report::fill_words(&fleet, &held.report));
     if args.hold {
@@ -150,15 +161,16 @@ fn prepare(
     target: &TargetArgs,
     fleet_args: &FleetArgs,
     load: &LoadArgs,
+    default_rate: Option<f64>,
     output: &OutputArgs,
 ) -> Result<Prepared, Failure> {
     output.check()?;
     let (host, stop) = (Host::now(), Stop::on_signals()?);
     let fleet = Arc::new(fleet_args.fleet()?);
-    let load = load.load(Some(fleet.topics))?;
     let address = limits::target(&target.server, target.allow_remote)?;
+    let load = load.load(address, Some(fleet.topics), default_rate)?;
     let brokers = if fleet_args.no_fill { 0 } else { fleet.brokers };
-    limits::check_connections(u64::from(load.connections) + u64::from(brokers))?;
+    preflight::raise_open_files(u64::from(load.connections) + u64::from(brokers))?;
     let process = match fleet_args.server_pid {
         Some(pid) => Some(Process::new(pid)?),
         None if address.ip().is_loopback() => Some(Process::listening_on(address.port())?),
@@ -200,6 +212,12 @@ fn confine(pin: &[usize], server: Option<&Process>) -> Result<(), Failure> {
 }
 
 impl Prepared {
+    /// The server's CPU if it has one only, else one that the generator does not use.
+    fn floor_cpu(&self) -> Option<usize> {
+        let only_cpu = self.target.process.as_ref().and_then(Process::only_cpu);
+        only_cpu.or_else(|| other_cpu(&self.cpus_before_pinning, &self.load.pin))
+    }
+
     fn record(&self, runs: Vec<Run>) -> Record {
         let config = serde_json::json!({
             "load": self.load,
@@ -236,22 +254,110 @@ fn server(target: &Target, version: Option<String>) -> Server {
 }
 
 fn query(args: &QueryArgs) -> Result<Outcome, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load, &args.output)?;
-    let mut live = Live::on_stderr();
-    let result = run(&prepared.load, &prepared.target, &prepared.stop, &mut live)?;
-    live.clear();
-    print!("{}", report::run_words(&result, prepared.host.cpus));
-    let record = prepared.record(vec![result]);
+    let prepared =
+        prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
+    let (mut runs, mut live) = (Vec::new(), Live::on_stderr());
+    for _ in 0..args.repeats {
+        if prepared.stop.asked() && !runs.is_empty() {
+            break;
+        }
+        let result = run(&prepared.load, &prepared.target, &prepared.stop, &mut live)?;
+        live.clear();
+        print!("{}", report::run_words(&result, prepared.host.cpus));
+        runs.push(result);
+    }
+    if let (false, false, Some(last)) = (args.no_ceiling, prepared.stop.asked(), runs.last_mut()) {
+        let floor_cpu = prepared.floor_cpu();
+        let of = (&prepared.load, &*last, own_program()?);
+        let most = ceiling::ceiling(of.0, of.1, &of.2, floor_cpu, &prepared.stop)?;
+        println!("{}", ceiling::words(most, last.totals.rate).0);
+        runs.iter_mut().for_each(|run| ceiling::note(run, most));
+    }
+    let record = prepared.record(runs);
+    print!("{}", report::repeats_words(&record));
     prepared.finish(&args.output, record)
 }
 
+fn find_max(args: &FindMaxArgs) -> Result<Outcome, Failure> {
+    let prepared =
+        prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
+    let (mut runs, mut live): (Vec<Run>, Live) = (Vec::new(), Live::on_stderr());
+    let found = args.search().run(|rate, confirming| {
+        if prepared.stop.asked() {
+            return Ok((false, "stopped".into()));
+        }
+        let longer = if confirming { args.confirm } else { 1.0 };
+        let seconds = prepared.load.seconds * longer;
+        let load = Load { rate: Some(rate), seconds, ..prepared.load.clone() };
+        let result = run(&load, &prepared.target, &prepared.stop, &mut live)?;
+        live.clear();
+        let record = prepared.record(vec![result]);
+        let (meets, words) = search::judge(&record, &args.objective)?;
+        println!("{}", search::trial_words(rate, confirming, meets, &words));
+        // The last run that confirms is the result, and what the record is about.
+        runs = record.runs;
+        Ok((meets, words))
+    })?;
+    println!("{}", search::result_words(&found, &args.objective));
+    if let (Some(rate), Some(last)) = (found.rate, runs.last_mut()) {
+        let of = (&prepared.load, &*last, own_program()?);
+        let most = ceiling::ceiling(of.0, of.1, &of.2, prepared.floor_cpu(), &prepared.stop)?;
+        println!("{}", ceiling::words(most, rate).0);
+        ceiling::note(last, most);
+    }
+    let mut record = prepared.record(runs);
+    record.config["search"] = serde_json::json!({ "of": args.search(), "found": found });
+    let outcome = prepared.finish(&args.output, record)?;
+    Ok(if found.rate.is_none() { Outcome::Unmet } else { outcome })
+}
+
+fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
+    let mut output = args.output.clone();
+    output.check()?;
+    let (host, stop) = (Host::now(), Stop::on_signals()?);
+    let address = limits::target(&args.target.server, args.target.allow_remote)?;
+    let (setting, fitted) = args.setting()?;
+    let course = args.course(address, &setting)?;
+    let process = match args.server_pid {
+        Some(pid) => Some(Process::new(pid)?),
+        None if address.ip().is_loopback() => Some(Process::listening_on(address.port())?),
+        None => None,
+    };
+    let version = probe(address, "loadgen-probe")?.version;
+    confine(&course.pin, process.as_ref())?;
+    println!("{}", setting.words());
+    fitted.iter().for_each(|words| println!("scaled down: {words}"));
+    let expect = Expect::Routes(Arc::new(setting.fleet.clone()));
+    let target = Target { label: output.label.clone(), address, expect, process };
+    let mut live = Live::on_stderr();
+    let story = stage::live(&setting, &course, &target, &stop, &mut live)?;
+    live.clear();
+    println!("{}", report::fill_words(&setting.fleet, &story.fill));
+    print!("{}", report::run_words(&story.run, host.cpus));
+    print!("{}", story.words());
+    if !args.no_objectives {
+        let objectives = args.class.objectives();
+        output.assert.push(objectives.parse().expect("a test parses each of them"));
+    }
+    let config = serde_json::json!({
+        "setting": *setting, "course": course, "fill": story.fill, "scaled down": fitted,
+    });
+    let mut record =
+        Record::of(&host, server(&target, version), setting.seed, config, vec![story.run]);
+    let met = output.finish(&mut record)?;
+    let verdict = match (met, record.is_valid()) {
+        (false, _) => "FAIL",
+        (true, false) => "not valid, see above",
+        (true, true) => "PASS",
+    };
+    let class = format!("{:?}", args.class).to_lowercase();
+    println!("class {class}: {verdict}");
+    Ok(Outcome::of(record.is_valid(), met))
+}
+
 fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load, &args.output)?;
-    let only_cpu = prepared.target.process.as_ref().and_then(Process::only_cpu);
-    let floor_cpu = args
-        .floor_cpu
-        .or(only_cpu)
-        .or_else(|| other_cpu(&prepared.cpus_before_pinning, &prepared.load.pin));
+    let prepared = prepare(&args.target, &args.fleet, &args.load, None, &args.output)?;
+    let floor_cpu = args.floor_cpu.or_else(|| prepared.floor_cpu());
     let plan = Plan {
         load: &prepared.load,
         rounds: args.rounds,
@@ -292,7 +398,7 @@ fn other_cpu(allowed: &[usize], pin: &[usize]) -> Option<usize> {
 fn floor(args: &FloorArgs) -> Result<Outcome, Failure> {
     args.output.check()?;
     let (host, stop) = (Host::now(), Stop::on_signals()?);
-    let load = args.load.load(None)?;
+    let load = args.load.load((Ipv4Addr::LOCALHOST, 0).into(), None, None)?;
     let bytes = FloorBytes { hit: args.bytes.reply_bytes, miss: args.bytes.miss_bytes };
     let floor_cpu = args.floor_cpu.or_else(|| other_cpu(&limits::cpus_allowed(), &load.pin));
     let child = FloorChild::spawn(&own_program()?, bytes, floor_cpu)?;

@@ -39,6 +39,11 @@ impl Window {
     pub fn holds(&self, intended_ns: u64) -> bool {
         (self.begin_ns..self.end_ns).contains(&intended_ns)
     }
+
+    /// Its length.
+    pub fn seconds(&self) -> f64 {
+        self.end_ns.saturating_sub(self.begin_ns) as f64 / 1e9
+    }
 }
 
 /// Everything one generator thread records.

@@ -3,11 +3,13 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::chance::Chance;
+use crate::shape::Plan;
 
 /// How the arrivals of an open loop are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
@@ -23,6 +25,9 @@ pub enum Arrivals {
 /// its own stream of intended times; nothing is stored for the arrivals that are still to come.
 pub struct Schedule {
     streams: Vec<Stream>,
+    plan: Arc<Plan>,
+    /// Of all threads.
+    connections: f64,
     /// Connections whose next query can be sent when its time comes. One that has no room is not
     /// in here until it has.
     due: BinaryHeap<Reverse<(u64, usize)>>,
@@ -30,26 +35,26 @@ pub struct Schedule {
 
 struct Stream {
     arrivals: Arrivals,
-    gap_ns: f64,
     chance: Chance,
-    /// A float would do for 2^53 ns, 104 days.
-    next_ns: f64,
+    /// The next query of this connection is due when all connections together have had so many
+    /// arrivals. A float tells 2^53 of them apart.
+    next_arrival: f64,
 }
 
 impl Stream {
-    fn advance(&mut self) {
-        self.next_ns += match self.arrivals {
-            Arrivals::Constant => self.gap_ns,
-            Arrivals::Poisson => -(1.0 - self.chance.fraction()).ln() * self.gap_ns,
+    fn advance(&mut self, connections: f64) {
+        self.next_arrival += match self.arrivals {
+            Arrivals::Constant => connections,
+            Arrivals::Poisson => -(1.0 - self.chance.fraction()).ln() * connections,
         };
     }
 }
 
 /// What a [`Schedule`] is made from.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct OpenLoop {
-    /// Queries per second of all connections together.
-    pub rate: f64,
+    /// Queries per second of all connections together, over time.
+    pub plan: Arc<Plan>,
     /// How they are spread.
     pub arrivals: Arrivals,
     /// Makes the gaps.
@@ -61,19 +66,20 @@ pub struct OpenLoop {
 impl Schedule {
     /// The schedule of the connections with these numbers.
     pub fn new(open: OpenLoop, numbers: impl Iterator<Item = u32>) -> Self {
-        let gap_ns = f64::from(open.connections) * 1e9 / open.rate;
+        let connections = f64::from(open.connections);
         let streams: Vec<Stream> = numbers
             .map(|number| {
                 let chance = Chance::new(open.seed, 1, u64::from(number));
-                let mut stream = Stream { arrivals: open.arrivals, gap_ns, chance, next_ns: 0.0 };
+                let next_arrival = 0.0;
+                let mut stream = Stream { arrivals: open.arrivals, chance, next_arrival };
                 match open.arrivals {
-                    Arrivals::Constant => stream.next_ns = f64::from(number) * 1e9 / open.rate,
-                    Arrivals::Poisson => stream.advance(),
+                    Arrivals::Constant => stream.next_arrival = f64::from(number),
+                    Arrivals::Poisson => stream.advance(connections),
                 }
                 stream
             })
             .collect();
-        let mut schedule = Self { streams, due: BinaryHeap::new() };
+        let mut schedule = Self { streams, plan: open.plan, connections, due: BinaryHeap::new() };
         (0..schedule.streams.len()).for_each(|place| schedule.has_room(place));
         schedule
     }
@@ -91,13 +97,14 @@ impl Schedule {
             return None;
         }
         self.due.pop();
-        self.streams[place].advance();
+        self.streams[place].advance(self.connections);
         Some((intended_ns, place))
     }
 
     /// The connection at this place can send (again). Must not be said twice.
     pub fn has_room(&mut self, place: usize) {
-        self.due.push(Reverse((whole_ns(self.streams[place].next_ns), place)));
+        let at_ns = self.plan.when(self.streams[place].next_arrival);
+        self.due.push(Reverse((whole_ns(at_ns), place)));
     }
 }
 
@@ -108,9 +115,17 @@ fn whole_ns(ns: f64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measure::Window;
+    use crate::shape::Shape;
+
+    fn open(arrivals: Arrivals, connections: u32) -> OpenLoop {
+        let window = Window { begin_ns: 0, end_ns: 1_000_000_000 };
+        let plan = Arc::new(Plan::new(&Shape::Hold, 1000.0, window));
+        OpenLoop { plan, arrivals, seed: 5, connections }
+    }
 
     fn times(arrivals: Arrivals, connections: u32) -> Vec<u64> {
-        let open = OpenLoop { rate: 1000.0, arrivals, seed: 5, connections };
+        let open = open(arrivals, connections);
         let mut schedule = Schedule::new(open, 0..connections);
         let mut times = Vec::new();
         while let Some((at, place)) = schedule.take_due(1_000_000_000 - 1) {
@@ -139,8 +154,7 @@ mod tests {
 
     #[test]
     fn a_connection_without_room_keeps_its_intended_times() {
-        let open = OpenLoop { rate: 1000.0, arrivals: Arrivals::Constant, seed: 5, connections: 1 };
-        let mut schedule = Schedule::new(open, 0..1);
+        let mut schedule = Schedule::new(open(Arrivals::Constant, 1), 0..1);
         assert_eq!(schedule.take_due(10_000_000), Some((0, 0)));
         assert_eq!((schedule.take_due(10_000_000), schedule.next_ns()), (None, None));
         schedule.has_room(0);

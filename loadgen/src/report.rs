@@ -7,7 +7,7 @@ use crate::fill::FillReport;
 use crate::fleet::Fleet;
 use crate::measure::Percentiles;
 use crate::process::Usage;
-use crate::record::{Cost, Run};
+use crate::record::{Cost, Record, Run};
 use crate::run::Load;
 use crate::tape::Timing;
 
@@ -80,6 +80,24 @@ pub fn run_words(run: &Run, cpus: usize) -> String {
     }
     for why in &run.invalid {
         line(&mut out, "  INVALID", why.clone());
+    }
+    out
+}
+
+/// Median and range of each figure, when there are several runs.
+pub fn repeats_words(record: &Record) -> String {
+    let mut out = String::new();
+    if record.runs.len() < 2 {
+        return out;
+    }
+    for (label, figures) in &record.repeats {
+        let valid =
+            record.runs.iter().filter(|r| r.label == *label && r.invalid.is_empty()).count();
+        let name = format!("{label}, {valid} runs");
+        let _ = writeln!(out, "{name:<28} {:>12} {:>12} {:>12}", "median", "min", "max");
+        for (figure, Spread { median, min, max }) in figures {
+            let _ = writeln!(out, "{figure:<28} {median:>12.3} {min:>12.3} {max:>12.3}");
+        }
     }
     out
 }

@@ -2,10 +2,10 @@
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use crate::check::{Checker, Expect};
@@ -15,21 +15,20 @@ use crate::failure::{Failure, run_failure};
 use crate::fleet::Asked;
 use crate::host::unix_ms;
 use crate::limits;
-use crate::live::{Onlooker, Progress};
-use crate::measure::{Counts, Errors, Percentiles, Window, nanos};
+use crate::live::Onlooker;
+use crate::measure::{Counts, Errors, Window, histogram, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
-use crate::process::{Process, Sample, Usage, machine_busy_ns};
-use crate::record::{self, Cost, Phase, PhaseSpan, Run, Totals};
+use crate::preflight;
+use crate::process::Process;
+use crate::record::{Run, Times};
+use crate::shape::{Plan, Shape};
+use crate::sources::{self, Ending, Sources};
 use crate::stop::Stop;
 use crate::tape::{Collector, Timing};
+use crate::watch::{Answered, Found, Intent, Watch, summary};
 use crate::wire::RouteQuery;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// How often the stop flag is looked at while waiting for the end of a window.
-const STOP_LOOK: Duration = Duration::from_millis(100);
-
-/// How often the processes are looked at.
-const SAMPLE_EVERY: Duration = Duration::from_secs(1);
 
 /// The load of a run; the same against the server and against the floor.
 #[derive(Debug, Clone, Serialize)]
@@ -42,6 +41,8 @@ pub struct Load {
     pub seconds: f64,
     /// Before the window; not measured.
     pub warmup_seconds: f64,
+    /// The same load after the window; not measured.
+    pub cooldown_seconds: f64,
     /// Topics asked about.
     pub topics: u32,
     /// Share of queries for topics nobody registered.
@@ -52,6 +53,14 @@ pub struct Load {
     pub rate: Option<f64>,
     /// How they are spread.
     pub arrivals: Arrivals,
+    /// How the rate changes over the measured window.
+    pub shape: Shape,
+    /// Where the connections come from.
+    pub sources: Sources,
+    /// How they are ended.
+    pub ending: Ending,
+    /// Connections made per second, at most; `None` is as fast as they are accepted.
+    pub connect_rate: Option<f64>,
     /// Generator threads.
     pub threads: u32,
     /// How long an answer may take.
@@ -74,6 +83,23 @@ pub struct Target {
     pub process: Option<Process>,
 }
 
+impl Load {
+    fn window(&self) -> Window {
+        let begin_ns = nanos(Duration::from_secs_f64(self.warmup_seconds));
+        Window { begin_ns, end_ns: begin_ns + nanos(Duration::from_secs_f64(self.seconds)) }
+    }
+
+    fn cool_down_ns(&self) -> u64 {
+        nanos(Duration::from_secs_f64(self.cooldown_seconds))
+    }
+
+    fn open_loop(&self) -> Option<OpenLoop> {
+        let plan = Arc::new(Plan::new(&self.shape, self.rate?, self.window()));
+        let (arrivals, seed, connections) = (self.arrivals, self.seed, self.connections);
+        Some(OpenLoop { plan, arrivals, seed, connections })
+    }
+}
+
 /// Runs the load against the target.
 ///
 /// # Errors
@@ -85,11 +111,13 @@ pub fn run(
     stop: &Stop,
     onlooker: &mut dyn Onlooker,
 ) -> Result<Run, Failure> {
-    limits::check_connections(u64::from(load.connections))?;
-    let mut shares = connect(load, target.address)?;
-    let window = window_of(load);
+    let connections = u64::from(load.connections);
+    let local = target.address.ip().is_loopback();
+    preflight::check(connections, load.sources.count(connections), local)?;
+    let (mut shares, connecting) = connect(load, target.address, stop)?;
+    let (window, open) = (load.window(), load.open_loop());
     let mut collector = Collector::new(window.begin_ns);
-    let answered: Vec<AtomicU64> = shares.iter().map(|_| AtomicU64::new(0)).collect();
+    let answered: Vec<Answered> = shares.iter().map(|_| Answered::default()).collect();
     let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let found = std::thread::scope(|scope| {
         let (alive, all_done) = mpsc::channel::<()>();
@@ -101,8 +129,9 @@ pub fn run(
             let engine = Engine {
                 origin,
                 window,
+                cool_down_ns: load.cool_down_ns(),
                 timeout: Duration::from_millis(load.timeout_ms),
-                schedule: schedule_of(load, &numbers),
+                schedule: open.clone().map(|o| Schedule::new(o, numbers.iter().copied())),
                 checker: Checker::new(target.expect.clone()),
                 answered,
                 stop,
@@ -121,8 +150,10 @@ pub fn run(
             threads.push(thread.spawn_scoped(scope, body).map_err(no_thread)?);
         }
         drop(alive);
-        let (answered, samples) = (&answered[..], Vec::new());
-        let mut watch = Watch { target, origin, window, answered, stop, samples, onlooker };
+        let (label, server, answered) =
+            (target.label.as_str(), target.process.as_ref(), answered.as_slice());
+        let samples = Vec::new();
+        let mut watch = Watch { label, server, origin, window, answered, stop, samples, onlooker };
         let looks = watch.run(&all_done, &mut collector);
         drop(gates);
         let (mut counts, mut errors) = (Counts::default(), Errors::default());
@@ -132,256 +163,58 @@ pub fn run(
             counts.merge(&more_counts);
             errors.merge(more_errors);
         }
-        let samples = watch.samples;
-        Ok::<_, Failure>(Found { started_unix_ms, counts, errors, looks: looks?, samples })
+        let (looks, samples, counts) = (looks?, watch.samples, counts.by_name());
+        Ok::<_, Failure>(Found { started_unix_ms, counts, errors, looks, samples })
     })?;
-    Ok(summary(load, target, found, collector, stop.asked()))
-}
-
-/// What was found, before it is summed up.
-struct Found {
-    started_unix_ms: u64,
-    counts: Counts,
-    errors: Errors,
-    looks: Option<(Look, Look)>,
-    samples: Vec<record::Sample>,
+    let intent = Intent {
+        label: &target.label,
+        rate: load.rate,
+        window,
+        cool_down_ns: load.cool_down_ns(),
+        lateness_bound_us: load.lateness_bound_us,
+        interrupted: stop.asked(),
+    };
+    let mut run = summary(&intent, found, collector);
+    run.totals.times.insert(Timing::Connect.name().to_owned(), Times::of(&connecting));
+    Ok(run)
 }
 
 fn no_thread(e: std::io::Error) -> Failure {
     run_failure(format!("cannot start a thread: {e}"))
 }
 
-fn window_of(load: &Load) -> Window {
-    let begin_ns = nanos(Duration::from_secs_f64(load.warmup_seconds));
-    Window { begin_ns, end_ns: begin_ns + nanos(Duration::from_secs_f64(load.seconds)) }
-}
-
-fn schedule_of(load: &Load, numbers: &[u32]) -> Option<Schedule> {
-    let rate = load.rate?;
-    let (arrivals, seed, connections) = (load.arrivals, load.seed, load.connections);
-    let open = OpenLoop { rate, arrivals, seed, connections };
-    Some(Schedule::new(open, numbers.iter().copied()))
-}
-
 /// The numbers and the sockets of the connections of one generator thread.
 type Share = (Vec<u32>, Vec<(TcpStream, Connection)>);
 
-fn connect(load: &Load, address: SocketAddr) -> Result<Vec<Share>, Failure> {
+fn connect(
+    load: &Load,
+    address: SocketAddr,
+    stop: &Stop,
+) -> Result<(Vec<Share>, Histogram<u64>), Failure> {
     let sample = String::from_utf8_lossy(&Asked::Topic(0).name()).into_owned();
     let query = Arc::new(RouteQuery::for_topics_like(&sample));
     let mix = Mix { topics: load.topics, misses: load.misses, seed: load.seed };
     let mut shares: Vec<Share> = (0..load.threads).map(|_| Share::default()).collect();
+    let (mut times, begin) = (histogram(), Instant::now());
     for number in 0..load.connections {
-        let socket = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)
-            .and_then(|s| s.set_nodelay(true).and_then(|()| s.set_nonblocking(true)).map(|()| s))
-            .map_err(|e| {
-                run_failure(format!(
-                    "connection {} of {} to {address}: {e}",
-                    number + 1,
-                    load.connections
-                ))
+        if stop.asked() {
+            return Err(run_failure("stopped while connecting"));
+        }
+        let planned_s = load.connect_rate.map_or(0.0, |rate| f64::from(number) / rate);
+        let planned = begin + Duration::from_secs_f64(planned_s);
+        std::thread::sleep(planned.saturating_duration_since(Instant::now()));
+        let start = Instant::now();
+        let source = load.sources.of(number);
+        let socket =
+            sources::connect(address, source, load.ending, CONNECT_TIMEOUT).map_err(|e| {
+                let (nth, all) = (number + 1, load.connections);
+                run_failure(format!("connection {nth} of {all} to {address}: {e}"))
             })?;
+        times.saturating_record(nanos(start.elapsed()));
         let connection = Connection::new(mix, number, load.depth, query.clone());
         let share = &mut shares[(number % load.threads) as usize];
         share.0.push(number);
         share.1.push((socket, connection));
     }
-    Ok(shares)
-}
-
-/// One look at everything at the same moment.
-struct Look {
-    at: Instant,
-    answered: u64,
-    server: Option<Sample>,
-    generator: Option<Sample>,
-    machine: Option<(u64, u64)>,
-}
-
-/// Looks on from outside the generator threads: at the beginning and at the end of the window, and
-/// once a second.
-struct Watch<'a> {
-    target: &'a Target,
-    origin: Instant,
-    window: Window,
-    answered: &'a [AtomicU64],
-    stop: &'a Stop,
-    samples: Vec<record::Sample>,
-    onlooker: &'a mut dyn Onlooker,
-}
-
-impl<'a> Watch<'a> {
-    /// `None` when the window was never reached.
-    fn run(
-        &mut self,
-        all_done: &mpsc::Receiver<()>,
-        collector: &mut Collector,
-    ) -> Result<Option<(Look, Look)>, Failure> {
-        let mut last = self.look()?;
-        if !self.wait_until(self.window.begin_ns, all_done, collector, &mut last)? {
-            return Ok(None);
-        }
-        let first = self.look()?;
-        self.wait_until(self.window.end_ns, all_done, collector, &mut last)?;
-        Ok(Some((first, self.look()?)))
-    }
-
-    fn progress(&self, collector: &Collector, sample: &record::Sample) -> Progress<'a> {
-        let (begin, end) = (self.window.begin_ns, self.window.end_ns);
-        let latest = collector.latest();
-        let times = latest.and_then(|slice| slice.times(Timing::Response));
-        let share = |usage: &Option<Usage>| {
-            Some(usage.as_ref()?.cpu_ns as f64 / sample.elapsed_ns.max(1) as f64)
-        };
-        Progress {
-            label: &self.target.label,
-            phase: if sample.at_ns < begin { Phase::WarmUp } else { Phase::Measured },
-            elapsed: Duration::from_nanos(sample.at_ns),
-            end: Duration::from_nanos(end),
-            rate: latest.map_or(0, |slice| slice.answers.total()),
-            response: times.map(Percentiles::of).unwrap_or_default(),
-            errors: collector.errors(),
-            server_cpu: share(&sample.server),
-            generator_cpu: share(&sample.generator),
-        }
-    }
-
-    fn look(&self) -> Result<Look, Failure> {
-        let me = Process::new(std::process::id()).ok();
-        Ok(Look {
-            server: self.target.process.as_ref().map(Process::sample).transpose()?,
-            at: Instant::now(),
-            answered: self.answered.iter().map(|a| a.load(Relaxed)).sum(),
-            generator: me.as_ref().and_then(|me| me.sample().ok()),
-            machine: machine_busy_ns(),
-        })
-    }
-
-    /// Whether that time came before everything ended.
-    fn wait_until(
-        &mut self,
-        ns: u64,
-        all_done: &mpsc::Receiver<()>,
-        collector: &mut Collector,
-        last: &mut Look,
-    ) -> Result<bool, Failure> {
-        let until = self.origin + Duration::from_nanos(ns);
-        loop {
-            if last.at.elapsed() >= SAMPLE_EVERY {
-                collector.drain();
-                let now = self.look()?;
-                let sample = sample(self.origin, last, &now);
-                let progress = self.progress(collector, &sample);
-                self.onlooker.second(&progress);
-                self.samples.push(sample);
-                *last = now;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(true);
-            }
-            let all_ended =
-                all_done.recv_timeout(left.min(STOP_LOOK)) == Err(RecvTimeoutError::Disconnected);
-            if all_ended || self.stop.asked() {
-                return Ok(false);
-            }
-        }
-    }
-}
-
-fn sample(origin: Instant, before: &Look, now: &Look) -> record::Sample {
-    record::Sample {
-        at_ns: nanos(now.at.saturating_duration_since(origin)),
-        elapsed_ns: nanos(now.at.duration_since(before.at)),
-        server: used(&before.server, &now.server),
-        generator: used(&before.generator, &now.generator),
-    }
-}
-
-fn used(before: &Option<Sample>, now: &Option<Sample>) -> Option<Usage> {
-    Some(now.as_ref()?.since(before.as_ref()?))
-}
-
-fn summary(
-    load: &Load,
-    target: &Target,
-    found: Found,
-    mut collector: Collector,
-    interrupted: bool,
-) -> Run {
-    collector.drain();
-    let sum = collector.totals().packed(Phase::Measured);
-    let cost = found.looks.as_ref().map(|(first, last)| cost(first, last));
-    let (seconds, answers) = match &cost {
-        Some(cost) if interrupted => (cost.seconds, cost.answers),
-        _ => (load.seconds, sum.answers.values().sum()),
-    };
-    let mut run = Run {
-        label: target.label.clone(),
-        started_unix_ms: found.started_unix_ms,
-        mode: if load.rate.is_some() { "open loop" } else { "closed loop" }.to_owned(),
-        phases: phases(load, seconds),
-        seconds: collector.seconds(),
-        totals: Totals {
-            seconds,
-            rate: answers as f64 / seconds.max(1e-9),
-            demanded_rate: load.rate,
-            answers: sum.answers,
-            errors: found.errors.by_kind(),
-            error_examples: found.errors.examples,
-            counts: found.counts.by_name(),
-            times: sum.times,
-        },
-        samples: found.samples,
-        cost,
-        interrupted,
-        invalid: Vec::new(),
-    };
-    run.invalid = why_invalid(load, &run);
-    run
-}
-
-fn phases(load: &Load, seconds: f64) -> Vec<PhaseSpan> {
-    let Window { begin_ns, .. } = window_of(load);
-    let end_ns = begin_ns + nanos(Duration::from_secs_f64(seconds));
-    let span = |phase, begin_ns, end_ns| PhaseSpan { phase, begin_ns, end_ns };
-    let all = [span(Phase::WarmUp, 0, begin_ns), span(Phase::Measured, begin_ns, end_ns)];
-    all.into_iter().filter(|span| span.begin_ns < span.end_ns).collect()
-}
-
-fn cost(first: &Look, last: &Look) -> Cost {
-    let mut cost = Cost {
-        seconds: last.at.duration_since(first.at).as_secs_f64(),
-        answers: last.answered.saturating_sub(first.answered),
-        server: used(&first.server, &last.server),
-        generator: used(&first.generator, &last.generator),
-        others_cpu_ns: None,
-        steal_ns: None,
-    };
-    if let Some(((busy_a, steal_a), (busy_b, steal_b))) = first.machine.zip(last.machine) {
-        let known: u64 =
-            [&cost.server, &cost.generator].into_iter().flatten().map(|usage| usage.cpu_ns).sum();
-        cost.others_cpu_ns = Some(busy_b.saturating_sub(busy_a).saturating_sub(known));
-        cost.steal_ns = Some(steal_b.saturating_sub(steal_a));
-    }
-    cost
-}
-
-fn why_invalid(load: &Load, run: &Run) -> Vec<String> {
-    let mut why = Vec::new();
-    if run.answers() == 0 {
-        why.push("no right answer in the window".to_owned());
-    }
-    if run.errors() > 0 {
-        why.push(format!("{} errors", run.errors()));
-    }
-    let bound = load.lateness_bound_us as f64;
-    let late = run.percentiles(Timing::Lateness.name()).p99_9_us;
-    if load.rate.is_some() && late > bound {
-        why.push(format!(
-            "the generator was late by {late:.0} us at p99.9, more than {bound} us: give it a CPU \
-             of its own (--pin) or a lower --rate"
-        ));
-    }
-    why
+    Ok((shares, times))
 }

@@ -34,12 +34,32 @@ pub enum Timing {
     Freshness,
     /// Connecting, with the TLS handshake if there is one.
     Connect,
+    /// From the intended time of a registration, or of its undoing, to the answer.
+    Registration,
+    /// The same of version queries and heartbeats of brokers.
+    Heartbeat,
+    /// The same of the list of all brokers.
+    Cluster,
+    /// The same of the list of all topics.
+    TopicList,
+    /// Routes for exporters and dashboards, which ask for one after the other.
+    AdminRoute,
 }
 
 impl Timing {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Timing; 5] =
-        [Timing::Response, Timing::Service, Timing::Lateness, Timing::Freshness, Timing::Connect];
+    pub const ALL: [Timing; 10] = [
+        Timing::Response,
+        Timing::Service,
+        Timing::Lateness,
+        Timing::Freshness,
+        Timing::Connect,
+        Timing::Registration,
+        Timing::Heartbeat,
+        Timing::Cluster,
+        Timing::TopicList,
+        Timing::AdminRoute,
+    ];
 
     /// As in JSON.
     pub fn name(self) -> &'static str {
@@ -49,6 +69,11 @@ impl Timing {
             Timing::Lateness => "lateness",
             Timing::Freshness => "freshness",
             Timing::Connect => "connect",
+            Timing::Registration => "registration",
+            Timing::Heartbeat => "heartbeat",
+            Timing::Cluster => "cluster",
+            Timing::TopicList => "topic list",
+            Timing::AdminRoute => "admin route",
         }
     }
 }
@@ -76,7 +101,8 @@ impl Tally {
         self.0.iter().map(|(kind, count)| ((*kind).to_owned(), *count)).collect()
     }
 
-    fn merge(&mut self, other: &Tally) {
+    /// Adds those of another thread.
+    pub fn merge(&mut self, other: &Tally) {
         other.0.iter().for_each(|(kind, count)| self.add(kind, *count));
     }
 }

@@ -11,6 +11,14 @@ use std::io::Write as _;
 
 /// Register a broker and its topics.
 pub const REGISTER_BROKER: u16 = 103;
+/// Take a broker and its topics back.
+pub const UNREGISTER_BROKER: u16 = 104;
+/// Ask for all brokers of all clusters.
+pub const CLUSTER_INFO: u16 = 106;
+/// Ask for the names of all topics.
+pub const TOPIC_LIST: u16 = 206;
+/// Ask whether a broker's registration is still up to date.
+pub const QUERY_DATA_VERSION: u16 = 322;
 /// Ask for the route of a topic.
 pub const ROUTE_BY_TOPIC: u16 = 105;
 /// Tell that a broker is alive.
@@ -77,11 +85,20 @@ fn append_json_text(out: &mut Vec<u8>, text: &str) {
 /// # Panics
 /// When the frame would pass [`FRAME_BYTES_MAX`]: the generator sizes its own bodies below it.
 pub fn append_frame(out: &mut Vec<u8>, header: &[u8], body: &[u8]) {
+    append_frame_of_kind(out, 0, header, body);
+}
+
+/// Appends a frame whose header is of this kind: 0 is JSON, 1 is binary.
+///
+/// # Panics
+/// As [`append_frame`].
+pub fn append_frame_of_kind(out: &mut Vec<u8>, kind: u8, header: &[u8], body: &[u8]) {
     assert!(PREFIX_BYTES + header.len() + body.len() <= FRAME_BYTES_MAX, "a frame over 16 MiB");
     let length = u32::try_from(4 + header.len() + body.len()).expect("below 16 MiB");
     let header_length = u32::try_from(header.len()).expect("below 16 MiB");
     out.extend_from_slice(&length.to_be_bytes());
-    out.extend_from_slice(&header_length.to_be_bytes()); // its top byte is the kind: 0, JSON
+    out.push(kind);
+    out.extend_from_slice(&header_length.to_be_bytes()[1..]);
     out.extend_from_slice(header);
     out.extend_from_slice(body);
 }

@@ -18,6 +18,8 @@ use loadgen::pace::Arrivals;
 use loadgen::process::Process;
 use loadgen::record::{Phase, Run};
 use loadgen::run::{Load, Target, run};
+use loadgen::shape::Shape;
+use loadgen::sources::{Ending, Sources};
 use loadgen::stop::Stop;
 use stub::{ROUTE, Seen, Stub};
 
@@ -45,6 +47,11 @@ fn load() -> Load {
         seed: 11,
         rate: None,
         arrivals: Arrivals::Constant,
+        shape: Shape::Hold,
+        cooldown_seconds: 0.0,
+        sources: Sources::default(),
+        ending: Ending::Fin,
+        connect_rate: None,
         threads: 1,
         timeout_ms: 3000,
         lateness_bound_us: 1_000_000,
@@ -85,18 +92,20 @@ fn a_right_server_gives_a_valid_run_with_both_kinds_of_answers() {
 
 #[test]
 fn a_delay_of_some_answers_shows_at_their_percentile() {
-    // One query in 20 takes 80 ms; each connection is asked every 160 ms, so nobody waits for it.
+    // One query in 20 takes 400 ms; each connection is asked every 640 ms, so nobody waits for it,
+    // and a busy machine does not come near it.
     let stub = Stub::start(|seen| {
         if seen.number % 20 == 19 {
-            std::thread::sleep(Duration::from_millis(80));
+            std::thread::sleep(Duration::from_millis(400));
         }
         right(seen)
     });
-    let load = Load { connections: 32, rate: Some(200.0), seconds: 2.0, ..load() };
+    let load = Load { connections: 128, rate: Some(200.0), seconds: 2.0, ..load() };
     let result = drive(&stub, &load);
     assert_eq!(response(&result).count, 400, "{result:?}");
-    assert!(response(&result).p90_us < 80_000.0, "{:?}", response(&result));
-    assert!((80_000.0..1_000_000.0).contains(&response(&result).p99_us), "{:?}", response(&result));
+    assert!(response(&result).p90_us < 400_000.0, "{:?}", response(&result));
+    let p99 = response(&result).p99_us;
+    assert!((400_000.0..2_000_000.0).contains(&p99), "{:?}", response(&result));
 }
 
 #[test]
@@ -148,12 +157,12 @@ fn one_corrupted_answer_among_many_is_found() {
 
 #[test]
 fn each_kind_of_fault_is_counted_as_what_it_is() {
-    assert_eq!(errors_with(|seen| Some(seen.answer(17, ""))).0, ["wrong code"]);
+    assert_eq!(errors_with(|seen| Some(seen.answer(17, ""))).0, ["code 17"]);
     assert_eq!(errors_with(|seen| Some(seen.answer(0, &ROUTE[..90]))).0, ["wrong content"]);
-    assert_eq!(errors_with(|_| None).0, ["lost connection"]);
-    assert_eq!(errors_with(|_| Some(b"HTTP/1.1 400 Bad Request".to_vec())).0, ["lost connection"]);
+    assert_eq!(errors_with(|_| None).0, ["closed"]);
+    assert_eq!(errors_with(|_| Some(b"HTTP/1.1 400 Bad Request".to_vec())).0, ["malformed"]);
     let other_opaque = |_: &Seen| Some(stub::frame("{\"code\":0,\"flag\":1,\"opaque\":5}", ROUTE));
-    assert_eq!(errors_with(other_opaque).0, ["lost connection"]);
+    assert_eq!(errors_with(other_opaque).0, ["opaque"]);
     assert_eq!(errors_with(|_| Some(Vec::new())).0, ["time-out"]);
 }
 

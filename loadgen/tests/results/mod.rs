@@ -9,6 +9,7 @@ use loadgen::cli::EXAMPLES;
 use loadgen::page::page;
 use loadgen::record::{Phase, Record};
 
+use crate::stub::town::{Faults, Town};
 use crate::stub::{self, Seen, Stub};
 
 /// A directory that goes with the test.
@@ -45,7 +46,7 @@ fn by_fleet(seen: &Seen) -> Option<Vec<u8>> {
 fn measured(scratch: &Scratch, stub: &Stub, more: &str) -> Output {
     let arguments = format!(
         "query {} --rate 200 --arrivals constant --connections 4 --seconds 2 --warmup 0.5 \
-         --misses 0.25 --lateness-bound-us 1000000 {more}",
+         --misses 0.25 --lateness-bound-us 1000000 --no-ceiling {more}",
         stub.address
     );
     loadgen(&scratch.0, &arguments)
@@ -197,6 +198,7 @@ fn a_run_that_was_stopped_before_it_began_still_makes_a_page() {
 #[test]
 fn each_example_of_the_help_works_as_printed() {
     let (scratch, stub) = (Scratch::new("examples"), Stub::start(by_fleet));
+    let town = Town::start(Faults::default());
     let help = String::from_utf8(loadgen(&scratch.0, "--help").stdout).unwrap();
     let examples: Vec<&str> =
         EXAMPLES.lines().filter_map(|line| line.strip_prefix("  loadgen ")).collect();
@@ -204,12 +206,14 @@ fn each_example_of_the_help_works_as_printed() {
     for example in examples {
         assert!(help.contains(example), "{example}");
         // Against the stub, with less load, and shorter: the machine has other tests to run.
-        let mut shorter = example.replace("127.0.0.1:9876", &stub.address.to_string());
+        let address = if example.starts_with("fleet") { town.address } else { stub.address };
+        let mut shorter = example.replace("127.0.0.1:9876", &address.to_string());
         for (long, short) in [
             ("--clients 1000", "--clients 100 --seconds 1 --within 20000"),
-            ("--rate 2000", "--rate 50 --lateness-bound-us 1000000"),
+            ("--rate 2000", "--rate 50 --lateness-bound-us 60000000 --no-ceiling"),
             ("--seconds 10", "--seconds 1 --warmup 0"),
-            ("--rounds 3 --seconds 2", "--rounds 1 --seconds 0.3 --warmup 0 --prewarm 0"),
+            ("--seconds 30", "--seconds 2 --warmup 0.5 --clients 20 --topics 20 --no-objectives"),
+            ("--class s", "--class s --lateness-bound-us 60000000"),
         ] {
             shorter = shorter.replace(long, short);
         }
@@ -217,7 +221,6 @@ fn each_example_of_the_help_works_as_printed() {
         assert_eq!(output.status.code(), Some(0), "{shorter}: {output:?}");
     }
     is_self_contained(&scratch.text("report.html"));
-    assert_eq!(Record::read_from(&scratch.0.join("record.json")).unwrap().runs.len(), 2);
 }
 
 fn check(stub: &Stub, more: &str) -> (Option<i32>, String) {

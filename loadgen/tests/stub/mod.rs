@@ -1,5 +1,10 @@
 //! A NameServer of sorts, with planted faults. Shares no code with what it tests.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+pub mod town;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};

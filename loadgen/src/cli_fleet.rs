@@ -1,0 +1,268 @@
+//! The arguments of `fleet` and `find-max`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use clap::Args;
+
+use crate::cli::{self, FleetArgs, LoadArgs, SourceArgs, TargetArgs};
+use crate::failure::{Failure, usage};
+use crate::life::class::{Class, Disconnect, Setting};
+use crate::life::hostile::Counted;
+use crate::life::stage::Course;
+use crate::life::wording::Wordings;
+use crate::output::OutputArgs;
+use crate::preflight;
+use crate::search::Search;
+
+/// Topics of the wide variant: each lives on every broker.
+const WIDE_TOPICS: u32 = 10_000;
+
+/// `fleet`.
+#[derive(Debug, Args)]
+pub struct LifeArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub target: TargetArgs,
+    /// Size of the fleet
+    #[arg(long, value_enum, default_value = "s")]
+    pub class: Class,
+    /// Let time run so many times as fast: all periods are divided by it
+    #[arg(long, default_value = "1", value_name = "N", value_parser = factor)]
+    pub time_factor: f64,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub change: ChangeArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub event: EventArgs,
+    /// Measured time, at most 3600
+    #[arg(long, default_value = "60", value_parser = cli::seconds)]
+    pub seconds: f64,
+    /// Time before it that is not measured
+    #[arg(long, default_value = "5", value_parser = cli::zero_or_seconds)]
+    pub warmup: f64,
+    /// Time after it that is not measured
+    #[arg(long, default_value = "1", value_parser = cli::zero_or_seconds)]
+    pub cooldown: f64,
+    /// Threads for clients; brokers have one of their own, and so have silent peers
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub threads: u32,
+    /// CPUs of the generator, such as 1 or 2,3
+    #[arg(long, value_delimiter = ',')]
+    pub pin: Vec<usize>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub from: SourceArgs,
+    /// Open no more connections than this [default: what the limit of open files allows]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_connections: Option<u64>,
+    /// How long an answer may take; longer is an error, recorded with the time waited
+    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    pub timeout_ms: u64,
+    /// The run is invalid when the generator was later than this at p99.9
+    #[arg(long, default_value_t = 1000, value_name = "US")]
+    pub lateness_bound_us: u64,
+    /// Makes everything that is drawn
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Judge by --assert alone, and not by the objectives of the class
+    #[arg(long)]
+    pub no_objectives: bool,
+    /// The server's process id [default: whoever listens on the port]
+    #[arg(long, value_name = "PID")]
+    pub server_pid: Option<u32>,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
+}
+
+/// What is different from the class.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Instead of the numbers of the class")]
+pub struct ChangeArgs {
+    /// Simulate this share of the clients only
+    #[arg(long, default_value = "1", value_parser = cli::share)]
+    pub share: f64,
+    /// 10 000 topics on every broker, instead of the class's topics
+    #[arg(long)]
+    pub wide: bool,
+    /// Brokers
+    #[arg(long)]
+    pub brokers: Option<u32>,
+    /// Topics
+    #[arg(long)]
+    pub topics: Option<u32>,
+    /// Brokers of each topic
+    #[arg(long)]
+    pub route_width: Option<u32>,
+    /// Clients
+    #[arg(long)]
+    pub clients: Option<u32>,
+    /// Topics polled by each client
+    #[arg(long)]
+    pub topics_per_client: Option<u32>,
+    /// Makes of clients and their shares, such as java5=0.6,java5-binary=0.1,java4.9=0.1,go=0.2
+    #[arg(long)]
+    pub clients_are: Option<Wordings>,
+    /// Share of polls for topics nobody registered
+    #[arg(long, default_value = "0.01", value_parser = cli::share)]
+    pub misses: f64,
+    /// Share of clients that ask for brokers of their zone only
+    #[arg(long, default_value = "0", value_parser = cli::share)]
+    pub zones: f64,
+    /// Share of brokers that compress registrations
+    #[arg(long, default_value = "0.2", value_parser = cli::share)]
+    pub compressed: f64,
+    /// Share of brokers that register in full every time, without asking first
+    #[arg(long, default_value = "0.5", value_parser = cli::share)]
+    pub forced: f64,
+    /// Connections opened and closed without a word, a second [default: clients / 120, as 5.x
+    /// clients do]
+    #[arg(long, value_name = "N")]
+    pub churn: Option<f64>,
+    /// Connections that stay open without a word
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub idle: u32,
+    /// Hostile connections beside the good ones: MODE=COUNT, may be repeated; modes: connect-only,
+    /// partial, slow-reader, never-close, over-long, garbage
+    #[arg(long, value_name = "MODE=N")]
+    pub hostile: Vec<Counted>,
+}
+
+/// What happens, in seconds into the measured time.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "What happens (seconds into the measured time)")]
+pub struct EventArgs {
+    /// Brokers restart one after the other from then on
+    #[arg(long, value_name = "SECONDS", value_parser = cli::zero_or_seconds)]
+    pub rolling_restart: Option<f64>,
+    /// A share of the clients loses its connections at once and comes back: SHARE@SECONDS
+    #[arg(long, value_name = "SHARE@SECONDS", value_parser = disconnect)]
+    pub disconnect: Vec<Disconnect>,
+    /// Run the restart command then
+    #[arg(long, value_name = "SECONDS", requires = "restart_command")]
+    pub restart_at: Option<f64>,
+    /// Restarts the server; run by sh
+    #[arg(long, value_name = "COMMAND", requires = "restart_at")]
+    pub restart_command: Option<String>,
+    /// Somebody restarts the server: what fails while connections are lost is no error
+    #[arg(long)]
+    pub expect_outage: bool,
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    cli::within(text, 1.0, 1000.0, "")
+}
+
+fn disconnect(text: &str) -> Result<Disconnect, String> {
+    let wrong = || "give SHARE@SECONDS, such as 0.3@10".to_owned();
+    let (share, at) = text.split_once('@').ok_or_else(wrong)?;
+    let share = cli::share(share)?;
+    Ok(Disconnect { share, at_seconds: cli::zero_or_seconds(at)? })
+}
+
+impl LifeArgs {
+    /// The fleet, fitted to what can be open here, with what was changed for that in words.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for numbers that do not go together.
+    pub fn setting(&self) -> Result<(Arc<Setting>, Option<String>), Failure> {
+        let mut numbers = self.class.numbers();
+        let change = &self.change;
+        numbers.brokers = change.brokers.unwrap_or(numbers.brokers);
+        numbers.topics = change.topics.unwrap_or(numbers.topics);
+        numbers.route_width = change.route_width.unwrap_or(numbers.route_width);
+        if change.wide {
+            (numbers.topics, numbers.route_width) = (WIDE_TOPICS, numbers.brokers);
+        }
+        numbers.topics_per_client = change.topics_per_client.unwrap_or(numbers.topics_per_client);
+        let clients = f64::from(change.clients.unwrap_or(numbers.clients)) * change.share;
+        numbers.clients = format!("{:.0}", clients.max(1.0)).parse().map_err(|_| {
+            usage(format!("{clients} clients: give fewer with --clients or --share"))
+        })?;
+        let mut setting = Setting::of(numbers, self.time_factor, self.seed)?;
+        setting.wordings = change.clients_are.clone().unwrap_or_default();
+        setting.misses = change.misses;
+        setting.zone_share = change.zones;
+        setting.compressed_share = change.compressed;
+        setting.forced_share = change.forced;
+        setting.churn_per_second = change.churn.unwrap_or(setting.churn_per_second).max(0.0);
+        setting.idle = change.idle;
+        setting.hostile = change.hostile.iter().map(|Counted(mode, n)| (*mode, *n)).collect();
+        setting.rolling_restart_at = self.event.rolling_restart;
+        setting.disconnects = self.event.disconnect.clone();
+        setting.expect_outage = self.event.expect_outage || self.event.restart_at.is_some();
+        setting.timeout_ms = self.timeout_ms;
+        let mut setting = setting.checked()?;
+        let most = preflight::connections_max();
+        let fitted = setting.fit(self.max_connections.unwrap_or(most).min(most))?;
+        Ok((Arc::new(setting), fitted))
+    }
+
+    /// How it is run.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when there are too few source addresses.
+    pub fn course(&self, server: SocketAddr, setting: &Setting) -> Result<Course, Failure> {
+        let connections = u64::from(setting.client_connections) + setting.other_connections();
+        let connections = u32::try_from(connections).unwrap_or(u32::MAX);
+        let restart = self.event.restart_at.zip(self.event.restart_command.clone());
+        Ok(Course {
+            seconds: self.seconds,
+            warmup_seconds: self.warmup,
+            cooldown_seconds: self.cooldown,
+            threads: self.threads,
+            pin: self.pin.clone(),
+            lateness_bound_us: self.lateness_bound_us,
+            sources: self.from.sources(server, connections)?,
+            ending: self.from.ending,
+            connect_rate: self.from.connect_rate,
+            restart,
+        })
+    }
+}
+
+/// `find-max`.
+#[derive(Debug, Args)]
+pub struct FindMaxArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub target: TargetArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub fleet: FleetArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub load: LoadArgs,
+    /// What a rate must meet, as for --assert
+    #[arg(long, default_value = "p99.9<2ms,errors==0", value_name = "DEMANDS")]
+    pub objective: crate::assertion::Assertions,
+    /// The first rate tried [default: 1000, or --rate]
+    #[arg(long, value_name = "RATE", value_parser = cli::rate)]
+    pub from_rate: Option<f64>,
+    /// No rate above this is tried
+    #[arg(long, default_value = "5e6", value_name = "RATE", value_parser = cli::rate)]
+    pub to_rate: f64,
+    /// The result is right within this share of itself
+    #[arg(long, default_value = "0.03", value_parser = precision)]
+    pub precision: f64,
+    /// The confirming run is so many times as long
+    #[arg(long, default_value = "3", value_parser = factor)]
+    pub confirm: f64,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
+}
+
+fn precision(text: &str) -> Result<f64, String> {
+    cli::within(text, 0.001, 0.5, ", such as 0.03 for 3 %")
+}
+
+impl FindMaxArgs {
+    /// Where to look.
+    pub fn search(&self) -> Search {
+        let from = self.from_rate.or(self.load.rate).unwrap_or(1000.0);
+        Search { from, to: self.to_rate, precision: self.precision }
+    }
+}

@@ -1,0 +1,398 @@
+//! A living fleet from its first registration to its report: who sits on which thread, what
+//! happens when, and what came of it.
+
+use std::fmt::Write as _;
+use std::net::TcpStream;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::chance::Chance;
+use crate::failure::{Failure, run_failure};
+use crate::fill::{self, FillReport, Registered};
+use crate::host::unix_ms;
+use crate::life::admin::{Admin, Kind};
+use crate::life::broker::Broker;
+use crate::life::class::Setting;
+use crate::life::client::Client;
+use crate::life::desk::Desk;
+use crate::life::driver::{Driver, Gap, Seat};
+use crate::life::hostile::Hostile;
+use crate::life::line::Line;
+use crate::life::passer::Passer;
+use crate::life::probe::Probe;
+use crate::life::role::Role;
+use crate::life::verify::Verifier;
+use crate::life::wording::Wording;
+use crate::life::world::World;
+use crate::limits;
+use crate::live::Onlooker;
+use crate::measure::{Errors, Measured, Window, histogram, nanos};
+use crate::preflight;
+use crate::record::{Run, Times};
+use crate::run::Target;
+use crate::sources::{self, Ending, Sources};
+use crate::stop::Stop;
+use crate::tape::{Collector, Tally, Timing};
+use crate::watch::{Answered, Found, Intent, Watch, summary};
+
+const WORDINGS: u64 = 64;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+const MAKE_EVERY: Wording = Wording::Java5;
+
+/// How the generator runs a fleet.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Course {
+    /// The measured window.
+    pub seconds: f64,
+    /// Before it; not measured.
+    pub warmup_seconds: f64,
+    /// After it; not measured.
+    pub cooldown_seconds: f64,
+    /// Threads for clients; brokers and such have one of their own.
+    pub threads: u32,
+    /// The CPUs of the threads, one each, again from the first when there are too few.
+    pub pin: Vec<usize>,
+    /// The generator's lateness p99.9 above which the run says nothing.
+    pub lateness_bound_us: u64,
+    /// Where connections come from.
+    pub sources: Sources,
+    /// How they are ended.
+    pub ending: Ending,
+    /// Connections made per second before the run, at most.
+    pub connect_rate: Option<f64>,
+    /// Restarts the server: this command is run so many seconds into the window.
+    pub restart: Option<(f64, String)>,
+}
+
+/// What came of it.
+pub struct Story {
+    /// As of any run.
+    pub run: Run,
+    /// What filling took.
+    pub fill: FillReport,
+    /// Times with lost connections.
+    pub gaps: Vec<Gap>,
+}
+
+impl Story {
+    /// What happened besides answers and times.
+    pub fn words(&self) -> String {
+        let mut out = String::new();
+        for (what, count) in &self.run.totals.counts {
+            let _ = writeln!(out, "  {count:>9} {what}");
+        }
+        for gap in &self.gaps {
+            let seconds = (gap.to_ns - gap.from_ns) as f64 / 1e9;
+            let from = gap.from_ns as f64 / 1e9;
+            let _ = writeln!(
+                out,
+                "  {:>9} connections lost from {from:.2} s on; all were back after {seconds:.2} s",
+                gap.connections
+            );
+        }
+        out
+    }
+}
+
+/// Lets a fleet live on the target.
+///
+/// # Errors
+/// When the fleet cannot be registered, or its connections cannot be made.
+pub fn live(
+    setting: &Arc<Setting>,
+    course: &Course,
+    target: &Target,
+    stop: &Stop,
+    onlooker: &mut dyn Onlooker,
+) -> Result<Story, Failure> {
+    let connections = setting.other_connections() + u64::from(setting.client_connections);
+    let local = target.address.ip().is_loopback();
+    preflight::check(connections, course.sources.count(connections), local)?;
+    let world = Arc::new(World::new(setting.fleet.clone(), setting.zone_share > 0.0));
+    let zone = |broker| world.zoned.then(|| World::zone_name(broker));
+    let (fill, registered) = fill::register(target.address, &setting.fleet, zone, stop)?;
+    let mut connecting = histogram();
+    let mut making = Making { setting, course, target, stop, times: &mut connecting, made: 0 };
+    let mut threads = vec![making.supporters(registered, &world)?];
+    threads.extend(making.clients()?);
+    threads.extend(making.silent());
+    threads.retain(|seats| !seats.is_empty());
+    let made = Made { threads, world, connecting };
+    let (run, gaps) = perform(setting, course, target, stop, made, onlooker)?;
+    Ok(Story { run, fill, gaps })
+}
+
+struct Made {
+    threads: Vec<Vec<Seat>>,
+    world: Arc<World>,
+    connecting: Histogram<u64>,
+}
+
+struct Making<'a> {
+    setting: &'a Setting,
+    course: &'a Course,
+    target: &'a Target,
+    stop: &'a Stop,
+    times: &'a mut Histogram<u64>,
+    made: u32,
+}
+
+impl Making<'_> {
+    /// Brokers and those who look at the whole fleet: their large frames take time that would make
+    /// clients late.
+    fn supporters(
+        &mut self,
+        registered: Vec<Registered>,
+        world: &World,
+    ) -> Result<Vec<Seat>, Failure> {
+        let mut seats = Vec::new();
+        for (number, Registered { socket, data_version }) in (0..).zip(registered) {
+            let broker = Broker::new(number, data_version, world, self.setting);
+            let seat = self.seat(Role::Broker(broker), MAKE_EVERY, None);
+            seats.push(Seat { socket: Some(socket), ..seat });
+        }
+        for _ in 0..self.setting.probes {
+            let socket = self.connect()?;
+            seats.push(self.seat(Role::Probe(Probe::default()), MAKE_EVERY, Some(socket)));
+        }
+        let exporters = (0..self.setting.exporters).map(|number| (Kind::Exporter, number));
+        let dashboards = (0..self.setting.dashboards).map(|number| (Kind::Dashboard, number));
+        for (kind, number) in exporters.chain(dashboards) {
+            let socket = self.connect()?;
+            let admin = Role::Admin(Admin::new(kind, number, self.setting));
+            seats.push(self.seat(admin, MAKE_EVERY, Some(socket)));
+        }
+        Ok(seats)
+    }
+
+    fn clients(&mut self) -> Result<Vec<Vec<Seat>>, Failure> {
+        let mut threads: Vec<Vec<Seat>> = (0..self.course.threads).map(|_| Vec::new()).collect();
+        let (copies, mut left) = (self.setting.copies(), self.setting.clients);
+        for number in 0..self.setting.client_connections {
+            let of_this = copies.min(left);
+            left -= of_this;
+            if of_this == 0 {
+                break;
+            }
+            let socket = self.connect()?;
+            let mut chance = Chance::new(self.setting.seed, WORDINGS, number.into());
+            let wording = self.setting.wordings.at(chance.fraction());
+            let client = Role::Client(Client::new(number, of_this, self.setting));
+            let seat = self.seat(client, wording, Some(socket));
+            threads[(number % self.course.threads) as usize].push(seat);
+        }
+        Ok(threads)
+    }
+
+    /// Those who say nothing, or nothing good: on a thread of their own as well.
+    fn silent(&mut self) -> Vec<Vec<Seat>> {
+        let mut seats = Vec::new();
+        for number in 0..self.setting.churn_places() {
+            let passer = Role::Passer(Passer::churn(number, self.setting));
+            seats.push(self.seat(passer, MAKE_EVERY, None));
+        }
+        for number in 0..self.setting.idle {
+            let passer = Role::Passer(Passer::idle(number, self.setting));
+            seats.push(self.seat(passer, MAKE_EVERY, None));
+        }
+        seats.extend(self.hostile());
+        vec![seats]
+    }
+
+    fn hostile(&mut self) -> Vec<Seat> {
+        let modes = self.setting.hostile.iter();
+        let each = modes.flat_map(|(mode, count)| (0..*count).map(|_| *mode));
+        let each: Vec<_> = (0..).zip(each).collect();
+        each.into_iter()
+            .map(|(number, mode)| {
+                let role = Role::Hostile(Hostile::new(mode, number, self.setting.seed));
+                let seat = self.seat(role, MAKE_EVERY, None);
+                Seat { line: Hostile::line(mode, number), ..seat }
+            })
+            .collect()
+    }
+
+    fn seat(&mut self, role: Role, wording: Wording, socket: Option<TcpStream>) -> Seat {
+        // A made connection has its number already.
+        let number = if socket.is_some() { self.made - 1 } else { self.next_number() };
+        let source = self.course.sources.of(number);
+        let line = Line::new(wording, number);
+        Seat { role, line, socket, source, ending: self.course.ending }
+    }
+
+    fn next_number(&mut self) -> u32 {
+        self.made += 1;
+        self.made - 1
+    }
+
+    fn connect(&mut self) -> Result<TcpStream, Failure> {
+        if self.stop.asked() {
+            return Err(run_failure("stopped while connecting"));
+        }
+        let number = self.next_number();
+        if let Some(rate) = self.course.connect_rate {
+            std::thread::sleep(Duration::from_secs_f64(1.0 / rate));
+        }
+        let (address, source) = (self.target.address, self.course.sources.of(number));
+        let start = Instant::now();
+        let socket = sources::connect(address, source, self.course.ending, CONNECT_TIMEOUT)
+            .map_err(|e| run_failure(format!("connection {} to {address}: {e}", number + 1)))?;
+        self.times.saturating_record(nanos(start.elapsed()));
+        Ok(socket)
+    }
+}
+
+impl Course {
+    fn window(&self) -> Window {
+        let begin_ns = nanos(Duration::from_secs_f64(self.warmup_seconds));
+        Window { begin_ns, end_ns: begin_ns + nanos(Duration::from_secs_f64(self.seconds)) }
+    }
+
+    fn cool_down_ns(&self) -> u64 {
+        nanos(Duration::from_secs_f64(self.cooldown_seconds))
+    }
+}
+
+fn perform(
+    setting: &Arc<Setting>,
+    course: &Course,
+    target: &Target,
+    stop: &Stop,
+    made: Made,
+    onlooker: &mut dyn Onlooker,
+) -> Result<(Run, Vec<Gap>), Failure> {
+    let window = course.window();
+    let mut collector = Collector::new(window.begin_ns);
+    let answered: Vec<Answered> = made.threads.iter().map(|_| Answered::default()).collect();
+    let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
+    let restart = Restart::begin(course, origin + Duration::from_nanos(window.begin_ns));
+    let (found, gaps) = std::thread::scope(|scope| {
+        let (alive, all_done) = mpsc::channel::<()>();
+        let (mut threads, mut gates) = (Vec::new(), Vec::new());
+        for (index, seats) in made.threads.into_iter().enumerate() {
+            let alive = alive.clone();
+            let (gate, looked) = mpsc::channel::<()>();
+            gates.push(gate);
+            let driver = Driver {
+                origin,
+                target: target.address,
+                end_ns: window.end_ns + course.cool_down_ns(),
+                desk: Desk::new(&made.world, setting, window, Measured::onto(collector.tape())),
+                answered: &answered[index],
+                stop,
+            };
+            let body = move || {
+                if !course.pin.is_empty() {
+                    limits::pin(&[course.pin[index % course.pin.len()]])?;
+                }
+                let ended = driver.run(seats);
+                drop(alive); // tells the sampler that there is nothing more to wait for
+                // Not before the last look: an ended thread has no CPU time to look at.
+                let _ = looked.recv();
+                // The tape hands over its last second when it is dropped with this.
+                ended.map(|(desk, gaps)| Ended::of(desk, gaps))
+            };
+            let thread = std::thread::Builder::new().name("generator".into());
+            let failed = |e| run_failure(format!("cannot start a thread: {e}"));
+            threads.push(thread.spawn_scoped(scope, body).map_err(failed)?);
+        }
+        drop(alive);
+        let (label, server) = (target.label.as_str(), target.process.as_ref());
+        let (answered, samples) = (answered.as_slice(), Vec::new());
+        let mut watch = Watch { label, server, origin, window, answered, stop, samples, onlooker };
+        let looks = watch.run(&all_done, &mut collector);
+        drop(gates);
+        let mut all = Ended::default();
+        for thread in threads {
+            let crashed = |_| Err(run_failure("a generator thread crashed"));
+            all.merge(thread.join().unwrap_or_else(crashed)?);
+        }
+        let (counts, errors, samples) = (all.extra.by_kind(), all.errors, watch.samples);
+        let found = Found { started_unix_ms, counts, errors, looks: looks?, samples };
+        Ok::<_, Failure>((found, all.gaps))
+    })?;
+    restart.map(Restart::end).transpose()?;
+    let intent = Intent {
+        label: &target.label,
+        rate: Some(setting.polls_per_second()),
+        window,
+        cool_down_ns: course.cool_down_ns(),
+        lateness_bound_us: course.lateness_bound_us,
+        interrupted: stop.asked(),
+    };
+    let mut run = summary(&intent, found, collector);
+    // Those made before the run; those made in it are on the tape.
+    let times = Times::of(&made.connecting);
+    run.totals.times.entry(Timing::Connect.name().to_owned()).or_insert(times);
+    Ok((run, gaps))
+}
+
+/// What a thread ended with.
+#[derive(Default)]
+struct Ended {
+    errors: Errors,
+    extra: Tally,
+    gaps: Vec<Gap>,
+}
+
+impl Ended {
+    fn of(desk: Desk, gaps: Vec<Gap>) -> Self {
+        let Desk { mut extra, measured, verifier, .. } = desk;
+        extra.add("routes compared in full", verifier.compared);
+        Self { errors: measured.errors, extra, gaps }
+    }
+
+    fn merge(&mut self, other: Ended) {
+        self.errors.merge(other.errors);
+        self.extra.merge(&other.extra);
+        self.gaps.extend(other.gaps);
+    }
+}
+
+impl Desk {
+    fn new(world: &Arc<World>, setting: &Arc<Setting>, window: Window, measured: Measured) -> Self {
+        Self {
+            world: world.clone(),
+            setting: setting.clone(),
+            window,
+            verifier: Verifier::default(),
+            measured,
+            extra: Tally::default(),
+            answers: 0,
+            outage: false,
+            kicks: std::collections::VecDeque::new(),
+            timers: std::collections::BinaryHeap::new(),
+            deadlines: std::collections::VecDeque::new(),
+        }
+    }
+}
+
+/// Runs the command that restarts the server, at its time.
+struct Restart(std::thread::JoinHandle<Result<(), Failure>>);
+
+impl Restart {
+    fn begin(course: &Course, window_begin: Instant) -> Option<Self> {
+        let (at, command) = course.restart.clone()?;
+        let at = window_begin + Duration::from_secs_f64(at);
+        Some(Self(std::thread::spawn(move || {
+            std::thread::sleep(at.saturating_duration_since(Instant::now()));
+            let failed = |e| run_failure(format!("'{command}': {e}"));
+            let mut child: Child =
+                Command::new("sh").arg("-c").arg(&command).spawn().map_err(failed)?;
+            let status = child.wait().map_err(failed)?;
+            if status.success() {
+                Ok(())
+            } else {
+                Err(run_failure(format!("'{command}': {status}")))
+            }
+        })))
+    }
+
+    fn end(self) -> Result<(), Failure> {
+        self.0.join().unwrap_or_else(|_| Err(run_failure("the restart crashed")))
+    }
+}
