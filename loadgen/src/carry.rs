@@ -1,5 +1,5 @@
-//! `loadgen check`: can this NameServer carry such a fleet? A yes or a no with figures, in less than
-//! a minute. The fleet has a cluster and brokers of its own, which go with their connections, also
+//! `loadgen check`: can this NameServer carry such a fleet? A yes or a no with figures, in less
+//! than a minute. The fleet has a cluster and brokers of its own, which go with their connections, also
 //! when the check is killed.
 
 use std::net::SocketAddr;
@@ -35,7 +35,7 @@ pub struct Demand {
     pub fleet: Fleet,
     /// Who asks, over as many connections, and how often.
     pub load: Load,
-    /// The bound of response times at p99.9, in us.
+    /// The bound of response times at p99, in us: p99.9 of a short check is one answer.
     pub within_us: f64,
     /// The server, if it is a process of this machine.
     pub process: Option<Process>,
@@ -111,7 +111,8 @@ pub fn carry(
         steps.step(false, "keeps its brokers", &failure.to_string());
     }
     forgotten(demand, &mut steps)?;
-    let late = run.percentiles("lateness").p99_9_us > demand.within_us;
+    // What the generator was late by is part of the response times.
+    let late = run.percentiles("lateness").p99_us > demand.within_us / 2.0;
     Ok(match (steps.failed, late || run.interrupted) {
         (_, true) => Answer::CannotTell(run),
         (true, false) => Answer::No,
@@ -174,13 +175,13 @@ fn judge(demand: &Demand, run: &Run, steps: &mut Steps<'_>) {
     steps.step(kept_up, "keeps up", &figures);
     let p = run.percentiles("response");
     let figures = format!(
-        "p50 {}, p99 {}, p99.9 {}, bound {}",
+        "p50 {}, p99 {} of at most {}, longest {}",
         micros(p.p50_us),
         micros(p.p99_us),
-        micros(p.p99_9_us),
-        micros(demand.within_us)
+        micros(demand.within_us),
+        micros(p.max_us)
     );
-    steps.step(p.count > 0 && p.p99_9_us <= demand.within_us, "answers in time", &figures);
+    steps.step(p.count > 0 && p.p99_us <= demand.within_us, "answers in time", &figures);
 }
 
 fn cpu(run: &Run) -> String {

@@ -1,6 +1,7 @@
 //! Aim: what the generator reports is what happened. Method: a stub server with planted delays and
 //! faults, driven through the same functions as the commands.
 
+mod results;
 mod stub;
 
 use std::path::Path;

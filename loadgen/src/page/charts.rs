@@ -51,6 +51,7 @@ pub fn sections(subjects: &[Subject<'_>]) -> Result<String, Failure> {
                 further nine takes as much room as the last.";
     figure(&mut out, "Latency spectrum", note, &spectrum(subjects)?);
     heat_maps(&mut out, subjects)?;
+    other_times(&mut out, subjects);
     lateness(&mut out, subjects);
     errors(&mut out, subjects);
     usage(&mut out, subjects);
@@ -247,6 +248,24 @@ fn spectrum(subjects: &[Subject<'_>]) -> Result<Plot, Failure> {
         levels: Vec::new(),
         hints: Vec::new(),
     })
+}
+
+/// What else was timed, such as registrations; of one server only, or there would be too many
+/// lines. The table of percentiles has it of all.
+fn other_times(out: &mut String, subjects: &[Subject<'_>]) {
+    let [only] = subjects else { return };
+    let known = ["response", "service", "lateness"];
+    let names: BTreeSet<&String> = (only.points.iter())
+        .flat_map(|point| point.times.keys())
+        .filter(|name| !known.contains(&name.as_str()))
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    let of =
+        |(style, name): (usize, &&String)| series(name, style, only, |point| point.us(name, P99.1));
+    let plot = time_plot("other-times", subjects, (0..).zip(&names).map(of).collect());
+    figure(out, "Other times, p99", "What the rest of the fleet waited for.", &plot);
 }
 
 /// A heat map for each server, all with the same axes.

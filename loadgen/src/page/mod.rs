@@ -56,6 +56,9 @@ pub fn page(records: &[Record]) -> Result<String, Failure> {
     }
     out.push_str(&charts::sections(&subjects)?);
     out.push_str(&tables::percentiles(&subjects));
+    if let [only] = &subjects[..] {
+        out.push_str(&tables::threads(only));
+    }
     out.push_str(&tables::repeats(&subjects));
     out.push_str(&tables::setup(records));
     out.push_str(
