@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::carry::{SECONDS_BETWEEN_POLLS, TOPICS_A_CLIENT};
-use crate::cli_fleet::{FindMaxArgs, LifeArgs};
+use crate::cli_fleet::{self, FindMaxArgs, LifeArgs};
 use crate::failure::{Failure, usage};
 use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
 use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
@@ -51,8 +51,10 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Let a whole fleet live on the server, with brokers, clients, restarts; PASS or FAIL
+    #[command(after_help = cli_fleet::FLEET_EXAMPLES)]
     Fleet(Box<LifeArgs>),
     /// Find the highest rate that meets an objective
+    #[command(after_help = cli_fleet::FIND_MAX_EXAMPLES)]
     FindMax(Box<FindMaxArgs>),
     /// Can this NameServer carry my fleet? Yes or no, with figures, in less than a minute
     Check(CheckArgs),

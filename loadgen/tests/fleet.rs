@@ -77,7 +77,8 @@ fn is_clean(story: &Story) {
 #[test]
 fn a_right_server_passes_with_every_kind_of_request_and_peer() {
     let town = Town::start(Faults::default());
-    let story = story_of(&town, Setting { zone_share: 0.3, idle: 3, ..setting() });
+    let story =
+        story_of(&town, Setting { zone_share: 0.3, idle: 3, compressed_share: 1.0, ..setting() });
     is_clean(&story);
     let answers = &story.run.totals.answers;
     for kind in ["hit", "miss", "registration", "heartbeat", "version query", "probe"] {
@@ -91,7 +92,8 @@ fn a_right_server_passes_with_every_kind_of_request_and_peer() {
     assert!((470..=490).contains(&polls), "{polls} polls");
     assert!((20..90).contains(&answers["miss"]), "{answers:?}");
     let churn = story.run.totals.counts["silent connections"];
-    assert!((30..=41).contains(&churn), "{churn} silent connections");
+    // 20 a second, and 3 that stay.
+    assert!((36..=45).contains(&churn), "{churn} silent connections");
     let state = town.state.lock().unwrap();
     let versions: Vec<(i64, bool)> = state.makes.iter().copied().collect();
     assert_eq!(versions, [(317, false), (407, false), (513, false), (513, true)]);
@@ -100,18 +102,18 @@ fn a_right_server_passes_with_every_kind_of_request_and_peer() {
 
 #[test]
 fn a_change_that_shows_late_is_found_and_timed() {
-    let lag = Duration::from_millis(150);
+    let lag = Duration::from_millis(400);
     let prompt = story_of(&Town::start(Faults::default()), setting());
     assert!(!prompt.run.totals.counts.contains_key("stale routes"), "{:?}", prompt.run.totals);
     let story = story_of(&Town::start(Faults { lag, ..Faults::default() }), setting());
     let freshness = times(&story, "freshness");
-    assert!(freshness.count > 0 && freshness.min_us > 140_000.0, "{freshness:?}");
+    assert!(freshness.count > 0 && freshness.min_us > 200_000.0, "{freshness:?}");
     assert!(story.run.totals.counts["stale routes"] > 0);
 }
 
 #[test]
 fn a_connection_that_sees_an_older_version_after_a_newer_one_is_an_error() {
-    let faults = Faults { lag: Duration::from_millis(600), two_views: true, ..Faults::default() };
+    let faults = Faults { lag: Duration::from_secs(60), two_views: true, ..Faults::default() };
     let mut setting = setting();
     // One connection polls for everybody, so it meets each topic often.
     setting.client_connections = 2;
@@ -226,7 +228,7 @@ fn the_same_seed_asks_the_same_in_the_same_order() {
     let (first, second, other) = (bytes_of(1), bytes_of(1), bytes_of(2));
     for client in 0..40 {
         let common = first[client].len().min(second[client].len());
-        assert!(common > 1_000, "only {common} bytes to compare");
+        assert!(common > 500, "only {common} bytes to compare");
         assert_eq!(first[client][..common], second[client][..common]);
     }
     assert_ne!(first, other);

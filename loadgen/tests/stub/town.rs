@@ -98,14 +98,18 @@ fn serve(mut socket: TcpStream, place: usize, faults: Faults, state: &Mutex<Stat
     loop {
         let count = socket.read(&mut chunk).ok().filter(|count| *count > 0)?;
         bytes.extend(&chunk[..count]);
-        let seen = &mut state.lock().unwrap().received[place];
-        let room = RECORDED_MAX.saturating_sub(seen.len());
-        seen.extend(&chunk[..count.min(room)]);
+        record(&mut state.lock().unwrap().received[place], &chunk[..count]);
         while let Some(asked) = take(&mut bytes)? {
             let answer = answer(&asked, place, faults, &mut state.lock().unwrap());
+            // Not while the state is locked: a peer may not read.
             socket.write_all(&answer).ok()?;
         }
     }
+}
+
+fn record(seen: &mut Vec<u8>, bytes: &[u8]) {
+    let room = RECORDED_MAX.saturating_sub(seen.len());
+    seen.extend(&bytes[..bytes.len().min(room)]);
 }
 
 /// The first request; `None` outside: the peer makes no sense.
