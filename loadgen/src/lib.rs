@@ -1,19 +1,26 @@
 //! Drives a RocketMQ NameServer, whichever it is, over the wire protocol.
 //!
 //! ```text
-//!  cli -> main --- fill ----> server        registers the fleet, keeps it registered
+//!  cli -> main --- fill, probe ----> server    registers a fleet, asks who is there
 //!           |
-//!           +--- compare -- run -- engine ----> server | floor
-//!                            |       |
-//!                            |    connection (no I/O) -- wire, fleet, check, chance, measure
-//!                            |    pace (when to ask)
-//!                         process (CPU of server and generator, from outside the loop)
+//!           +--- carry, compare, search -- run -- engine ----> server | floor
+//!           |                               |       |
+//!           |                               |     connection (no I/O) -- wire, fleet, check, chance
+//!           |                               |     pace, shape (when to ask)
+//!           +--- life (a whole fleet) ----- watch   looks on: process, live
+//!           |                               |
+//!           +--- output                   tape -> record
+//!                  assertion, page, logs <----------+      report: words
 //! ```
 //!
 //! - [`wire`]: frames. [`fleet`]: what is registered. [`check`]: is an answer right.
 //! - [`connection`]: one client without its socket. [`engine`]: one thread's epoll loop.
-//! - [`pace`]: closed loop or a schedule. [`measure`]: histograms, counts, errors.
-//! - [`run`]: one measured window. [`compare`]: server and [`floor`] in turns. [`report`]: words.
+//! - [`pace`], [`shape`]: closed loop or a schedule. [`sources`], [`preflight`]: enough addresses,
+//!   files and memory for so many connections. [`life`]: brokers, clients, admin tools, churn.
+//! - [`run`]: one measured window. [`compare`]: server and [`floor`] in turns. [`search`]: the
+//!   highest rate. [`ceiling`]: what this generator can ask at all. [`carry`]: a yes or a no.
+//! - [`tape`]: how threads hand over what they see, by second. [`watch`]: who sums it up.
+//!   [`record`]: what is kept. [`live`], [`report`], [`page`], [`logs`]: what is shown of it.
 //!
 //! **Never:** nothing in here is shared with the server's own code. No time-out is dropped. No
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
