@@ -67,6 +67,19 @@ pub const CONNECTIONS_PER_SHARD_MAX: u32 = 1 << 22;
 /// Connections that a listener's queue holds until they are accepted; the kernel cuts it to
 /// `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 4096;
+/// Silence after which the kernel asks whether a peer's host is still there, in seconds. Clients
+/// and brokers speak every 30 s, so it asks only those that are in trouble.
+pub const KEEPALIVE_AFTER_S: u64 = 60;
+/// Pause before it asks again, in seconds.
+pub const KEEPALIVE_EVERY_S: u64 = 15;
+/// Questions without an answer after which it ends the connection.
+pub const KEEPALIVE_PROBES: u32 = 4;
+/// Time that sent bytes may be without an acknowledgement, or a peer without room for more, until
+/// the kernel ends the connection, in seconds. It also cuts the questions above short.
+pub const DEAD_PEER_S: u64 = 120;
+/// Time that a peer which sent something unreadable gets to take what it was owed and close, in
+/// milliseconds.
+pub const PARTING_MS: u64 = 2_000;
 /// Pause after accepting failed for want of a resource, in milliseconds.
 pub const ACCEPT_RETRY_MS: u64 = 100;
 /// Bytes of output buffers that a shard keeps for the next answers.
@@ -131,6 +144,9 @@ pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
 pub const KEY_ITERATIONS_MAX: u32 = 10_000_000;
 /// Seconds that a TLS handshake may take (Netty: `SslHandler`'s 10).
 pub const TLS_HANDSHAKE_S: u32 = 10;
+/// TLS handshakes that a shard begins in one turn; the others wait, and queries do not. With RSA
+/// keys of 2048 bits a handshake takes about a millisecond.
+pub const TLS_HANDSHAKES_PER_TURN: usize = 4;
 /// Most received bytes that a TLS connection keeps because they are not a whole record or handshake
 /// message yet: the largest handshake message in records, and one record.
 pub const TLS_PENDING_BYTES_MAX: usize = 96 << 10;
@@ -155,6 +171,8 @@ const _: () = assert!(RUNNING_STEP_MS_MAX < HEARTBEAT_TIMEOUT_MS);
 const _: () = assert!((FRAME_BYTES_MAX as u64) < STORE_FILE_BYTES_MAX);
 const _: () = assert!(PARTIAL_FRAMES_BYTES_MAX >= 8 * FRAME_BYTES_MAX);
 const _: () = assert!(OUTPUT_BYTES_MAX >= 8 * FRAME_BYTES_MAX);
+const _: () =
+    assert!(KEEPALIVE_AFTER_S + KEEPALIVE_EVERY_S * KEEPALIVE_PROBES as u64 <= DEAD_PEER_S);
 const _: () = assert!(RECEIVE_BUFFERS.is_power_of_two());
 const _: () = assert!(CONNECTIONS_PER_SHARD_MAX <= 1 << 24);
 const _: () = assert!(SHARED_FRAME_BYTES_MIN <= LARGE_FRAME_BYTES);

@@ -98,6 +98,8 @@ shard_counters! {
     pauses,
     /// Answers of the writer whose connection was gone.
     answers_stale,
+    /// Requests refused because `adminFrom` or `brokerFrom` does not name their peer.
+    forbidden,
     /// Requests answered "busy" because the writer's lane was full.
     writer_busy,
 }
@@ -105,6 +107,19 @@ shard_counters! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_two_shards_count_in_one_cache_line() {
+        let shards: Vec<Arc<CachePadded<ShardCounters>>> = (0..8).map(|_| Arc::default()).collect();
+        let bytes = size_of::<CachePadded<ShardCounters>>();
+        // Pairs of lines are fetched together, and the count of owners stands in front.
+        assert_eq!((align_of::<CachePadded<ShardCounters>>(), bytes % 128), (128, 0));
+        let mut places: Vec<usize> =
+            shards.iter().map(|shard| (&raw const ***shard).addr()).collect();
+        places.sort_unstable();
+        assert!(places.iter().all(|place| place % 128 == 0));
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= bytes + 128), "{places:?}");
+    }
 
     #[test]
     fn a_snapshot_adds_up_the_shards() {

@@ -27,6 +27,7 @@ use crate::metrics::{self, ShardCounters};
 use crate::notify::{NoticeCounters, Notifier};
 use crate::publish::{Publisher, Readers, View};
 use crate::ring::Doorbell;
+use crate::shard::access::Access;
 use crate::shard::mail::{self, Mail, PostBox};
 use crate::shard::shutdown::{StopSignal, StopSwitch};
 use crate::shard::topology::{self, CorePlan};
@@ -359,7 +360,11 @@ impl Shared<'_> {
             connections_max: share.clamp(1, CONNECTIONS_PER_SHARD_MAX),
             idle_s: self.config.idle_timeout_ms.map_or(0, seconds),
             drain_ms: self.config.stop_ms.unwrap_or(DRAIN_MS),
-            proxy_sources: self.config.proxy_protocol_from.clone(),
+            access: Access {
+                proxies: self.config.proxy_protocol_from.clone(),
+                brokers: self.config.broker_from.clone(),
+                admins: self.config.admin_from.clone(),
+            },
             tls: self.tls.clone(),
             counters,
             clock: self.clock,
@@ -396,7 +401,7 @@ impl Shared<'_> {
 fn run_writer(writer: Writer, core: usize, end: EndNote) -> io::Result<WriterThread> {
     thread::Builder::new().name("writer".into()).spawn(move || {
         let _end = end;
-        topology::executor_on("writer", core)?.run(writer.run());
+        topology::executor_on("writer", core)?.run(async { writer.run() });
         Ok(())
     })
 }

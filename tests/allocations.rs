@@ -103,7 +103,7 @@ fn request(kind: HeaderKind, code: i32, flag: i32, ext: &[(&str, &str)]) -> Vec<
 }
 
 #[test]
-fn a_route_query_allocates_nothing() {
+fn issue_10982_a_route_query_allocates_nothing() {
     for kind in KINDS {
         let mut shard = Shard::new(kind);
         for (topic, code) in [("orders", 0), ("nobody-has-it", 17)] {

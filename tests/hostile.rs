@@ -146,9 +146,8 @@ fn binary(remark_length: i32, ext_length: i32, ext: &[u8]) -> Vec<u8> {
     frame(1, &header, b"")
 }
 
-/// Case 10.
 #[test]
-fn malformed_frames_close_their_connection_and_nothing_else() {
+fn issue_3474_malformed_frames_close_their_connection_and_nothing_else() {
     use Outcome::{Closed, Code, Either};
     let json = br#"{"code":999,"opaque":7,"flag":0,"language":"JAVA","version":1}"#;
     let raw = |hex: &[u8]| [hex, &[0; 12]].concat();
@@ -199,13 +198,17 @@ fn malformed_frames_close_their_connection_and_nothing_else() {
     attack.end(16 * MIB);
 }
 
-/// Case 10: what is behind a bad frame is not looked at, what is in front of it is answered.
+/// What is behind a bad frame is not looked at, what is in front of it is answered.
 #[test]
-fn frames_in_front_of_a_bad_one_are_answered_and_those_behind_it_dropped() {
+fn issue_3474_frames_in_front_of_a_bad_one_are_answered_and_those_behind_it_dropped() {
     let attack = Attack::begin("around");
     let mut conn = attack.connect();
     let ask = |opaque| Request { opaque, ..Request::new(999) }.encode();
-    conn.send_bytes(&[ask(1), frame(0, b"[1,2,3,4]", b""), ask(2)].concat());
+    // The second has to wait for the disk.
+    let put = Request::new(100).ext("namespace", "around").ext("key", "k").ext("value", "v");
+    let put = Request { opaque: 2, ..put }.encode();
+    let behind = [&ask(3)[..], &[0; 100_000]].concat();
+    conn.send_bytes(&[ask(1), put, frame(0, b"[1,2,3,4]", b""), behind].concat());
     let mut answered = Vec::new();
     loop {
         match conn.next_frame(CLOSED_WITHIN) {
@@ -214,8 +217,8 @@ fn frames_in_front_of_a_bad_one_are_answered_and_those_behind_it_dropped() {
             Got::Silent => panic!("not closed"),
         }
     }
-    // The Java server may close before its worker has written the first answer.
-    assert!(answered == [1] || (is_java() && answered.is_empty()), "answered: {answered:?}");
+    // The Java server may close before its workers have written their answers.
+    assert!(answered == [1, 2] || (is_java() && answered.len() < 2), "answered: {answered:?}");
     attack.end(16 * MIB);
 }
 
@@ -231,9 +234,8 @@ impl Chance {
     }
 }
 
-/// Case 10.
 #[test]
-fn mutated_frames_never_hurt() {
+fn issue_3474_mutated_frames_never_hurt() {
     const SEED: u64 = 0x5eed;
     let registration = Registration::new("fuzz", "10.20.9.9:1", 0, "fuzz", &["f1", "f2"]);
     let zip = Registration { layout: Layout::Zip, ..registration.clone() };
@@ -263,9 +265,8 @@ fn mutated_frames_never_hurt() {
     attack.end(64 * MIB);
 }
 
-/// Case 22.
 #[test]
-fn other_protocols_are_closed_at_once() {
+fn issue_8086_other_protocols_are_closed_at_once() {
     let attack = Attack::begin("foreign");
     let peers: [(&str, &[u8]); 6] = [
         ("HTTP/2", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0"),
@@ -284,9 +285,9 @@ fn other_protocols_are_closed_at_once() {
     attack.end(16 * MIB);
 }
 
-/// Case 22: served as TLS or closed, but never taken for a frame.
+/// Served as TLS or closed, but never taken for a frame.
 #[test]
-fn a_tls_hello_is_not_taken_for_a_frame() {
+fn issue_8086_a_tls_hello_is_not_taken_for_a_frame() {
     let attack = Attack::begin("hello");
     let conn = attack.connect();
     let mut stream = conn.stream();
@@ -330,9 +331,8 @@ fn the_bomb_is_one() {
     assert!(bytes.len() < 6 << 10, "{} bytes", bytes.len());
 }
 
-/// Case 15.
 #[test]
-fn compressed_bombs_are_refused_with_memory_flat() {
+fn rocketmq_rust_9189_compressed_bombs_are_refused_with_memory_flat() {
     let empty = Registration::new("bomb", "10.20.1.1:10911", 0, "bomb", &[]);
     let version = br#"{"counter":1}"#;
     let section =
@@ -377,9 +377,9 @@ fn compressed_bombs_are_refused_with_memory_flat() {
     attack.end(64 * MIB);
 }
 
-/// Case 16: none of these may leave a half entry, whatever the kind of broker.
+/// None of these may leave a half entry, whatever the kind of broker.
 #[test]
-fn null_fields_never_leave_half_a_broker() {
+fn issue_11120_null_fields_never_leave_half_a_broker() {
     let bodies = [
         r#"{"topicConfigSerializeWrapper":null}"#,
         r#"{"topicConfigSerializeWrapper":{"topicConfigTable":null}}"#,
@@ -421,9 +421,9 @@ fn null_fields_never_leave_half_a_broker() {
     attack.end(16 * MIB);
 }
 
-/// Cases 6 and 10: what is announced is not reserved.
+/// What is announced is not reserved.
 #[test]
-fn announced_bytes_cost_nothing_until_they_come() {
+fn issue_5296_announced_bytes_cost_nothing_until_they_come() {
     let attack = Attack::begin("announced");
     for (what, length) in
         [("1 GiB", 1_u32 << 30), ("4 GiB", u32::MAX), ("one too many", 16_777_213)]
@@ -448,9 +448,9 @@ fn announced_bytes_cost_nothing_until_they_come() {
     attack.end(32 * MIB);
 }
 
-/// Case 32: a plain frame may come byte by byte.
+/// A plain frame may come byte by byte.
 #[test]
-fn requests_in_pieces_of_one_byte_are_answered() {
+fn issue_7010_requests_in_pieces_of_one_byte_are_answered() {
     let attack = Attack::begin("pieces");
     for binary in [false, true] {
         let mut conn = attack.connect();
@@ -490,9 +490,8 @@ fn largest_registration(name: &str) -> Vec<u8> {
     request(filler(topics, pad))
 }
 
-/// Case 6.
 #[test]
-fn a_frame_of_the_largest_length_is_accepted_and_one_byte_more_is_closed() {
+fn issue_5296_a_frame_of_the_largest_length_is_accepted_and_one_byte_more_is_closed() {
     let attack = Attack::begin("largest");
     let mut bytes = largest_registration("big");
     assert_eq!(bytes.len(), LENGTH_MAX + 4);
@@ -513,9 +512,8 @@ fn a_frame_of_the_largest_length_is_accepted_and_one_byte_more_is_closed() {
     attack.end(512 * MIB);
 }
 
-/// Case 50.
 #[test]
-fn a_peer_that_never_reads_is_not_buffered_for() {
+fn issue_3651_a_peer_that_never_reads_is_not_buffered_for() {
     let attack = Attack::begin("slow");
     let filters = (0..1000).map(|n| format!("10.20.4.1:{n}")).collect();
     let topics = ["slow-wide", "slow-wide-2"];
@@ -544,11 +542,11 @@ fn a_peer_that_never_reads_is_not_buffered_for() {
     attack.end(64 * MIB);
 }
 
-/// Case 36: probes of load balancers.
+/// Probes of load balancers.
 #[test]
-fn connections_that_come_and_go_leave_nothing_behind() {
+fn issue_2164_connections_that_come_and_go_leave_nothing_behind() {
     let attack = Attack::begin("churn");
-    let files = attack.server.open_files();
+    let (files, logged) = (attack.server.open_files(), attack.server.logged());
     for number in 0..1000 {
         drop(attack.connect());
         attack.connect().reset();
@@ -565,5 +563,7 @@ fn connections_that_come_and_go_leave_nothing_behind() {
         std::thread::sleep(Duration::from_millis(10)); // the wait between two looks
     }
     assert!(is_back(), "{:?} files open, {files:?} before", attack.server.open_files());
+    let lines = attack.server.logged().zip(logged).map_or(0, |(after, before)| after - before);
+    assert!(lines < 10, "{lines} lines for 3000 probes");
     attack.end(32 * MIB);
 }

@@ -5,13 +5,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::future::poll_fn;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::pin::pin;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -22,10 +19,12 @@ use guidepost::clock::Clock;
 use guidepost::ids::{ConnKey, ShardId};
 use guidepost::metrics::{ShardCounters, Snapshot, snapshot};
 use guidepost::ring::Doorbell;
+use guidepost::shard::access::Access;
 use guidepost::shard::service::{Requests, Served, Service};
 use guidepost::shard::shutdown::StopSwitch;
 use guidepost::shard::{Shard, ShardOptions, accept, mail, run_on_core};
 use guidepost::wire::WireError;
+use guidepost::wire::code::Rights;
 use guidepost::wire::frame::FrameHead;
 use guidepost::writer::request::WriteAnswer;
 
@@ -47,7 +46,7 @@ fn alone() -> MutexGuard<'static, ()> {
 }
 
 #[test]
-fn a_ring_from_another_thread_wakes_a_sleeping_executor_within_20_ms() {
+fn a_ring_from_another_thread_ends_a_sleep_within_20_ms() {
     let _alone = alone();
     const ROUNDS: usize = 50;
     let bell = Doorbell::new().unwrap();
@@ -57,7 +56,7 @@ fn a_ring_from_another_thread_wakes_a_sleeping_executor_within_20_ms() {
         thread::spawn(move || {
             let mut delays = Vec::new();
             for _ in 0..ROUNDS {
-                // Long enough for the executor to have parked.
+                // Long enough for the sleeper to be in the kernel.
                 thread::sleep(Duration::from_millis(10));
                 let rung = Instant::now();
                 bell.ring();
@@ -69,76 +68,14 @@ fn a_ring_from_another_thread_wakes_a_sleeping_executor_within_20_ms() {
     };
     executor().run(async move {
         for _ in 0..ROUNDS {
-            bell.wait().await;
+            bell.sleep(None);
             told.send(Instant::now()).unwrap();
         }
     });
     let mut delays = ringer.join().unwrap();
     delays.sort_unstable();
-    // The median: on a busy host a single wake may be late through no fault of the executor.
+    // The median: on a busy host a single wake may be late through no fault of the bell.
     assert!(delays[ROUNDS / 2] < Duration::from_millis(20), "{delays:?}");
-}
-
-#[test]
-fn a_hundred_thousand_sleeps_leave_nothing_behind() {
-    let _alone = alone();
-    // glommio counts a task's wakers in 16 bits: one that each sleep leaves behind would show after
-    // 32 767 of them.
-    const ROUNDS: u64 = 50_000;
-    let before = open_files();
-    let (to, from) = (Doorbell::new().unwrap(), Doorbell::new().unwrap());
-    let echo = {
-        let (to, from) = (to.clone(), from.clone());
-        thread::spawn(move || {
-            executor().run(async move {
-                for _ in 0..ROUNDS {
-                    to.wait().await;
-                    from.ring();
-                }
-            });
-        })
-    };
-    executor().run(async move {
-        for _ in 0..ROUNDS {
-            to.ring();
-            from.wait().await;
-        }
-    });
-    echo.join().unwrap();
-    let after = open_files();
-    assert!(after <= before + 2 * LEFT_BY_EXECUTOR, "{before} before, {after} after");
-}
-
-/// A waker that passes on to another and whose clones can be counted.
-struct Counted(Waker);
-
-impl Wake for Counted {
-    fn wake(self: Arc<Self>) {
-        self.0.wake_by_ref();
-    }
-}
-
-#[test]
-fn sleeps_that_end_by_their_time_leave_nothing_behind() {
-    let _alone = alone();
-    // Zero is no shorter: a sleep must reach the point where the executor clears up after it.
-    let times = [Duration::ZERO, Duration::from_millis(1)];
-    let before = open_files();
-    let bell = Doorbell::new().unwrap();
-    let wakers = executor().run(async move {
-        let outer = poll_fn(|cx| Poll::Ready(cx.waker().clone())).await;
-        let counted = Arc::new(Counted(outer));
-        let waker = Waker::from(Arc::clone(&counted));
-        for time in times.into_iter().cycle().take(500) {
-            let mut sleep = pin!(bell.wait_for(time));
-            poll_fn(|_| sleep.as_mut().poll(&mut Context::from_waker(&waker))).await;
-        }
-        Arc::strong_count(&counted)
-    });
-    // Two are ours; the last sleep's may still be there.
-    assert!(wakers <= 4, "{wakers} wakers are left");
-    let after = open_files();
-    assert!(after <= before + LEFT_BY_EXECUTOR, "{before} before, {after} after");
 }
 
 #[test]
@@ -148,7 +85,7 @@ fn an_executor_that_ends_leaves_few_descriptors_open() {
     let before = open_files();
     for _ in 0..100 {
         let bell = Doorbell::new().unwrap();
-        executor().run(async move { bell.wait_for(Duration::from_micros(10)).await });
+        executor().run(async move { bell.sleep(Some(Duration::from_micros(10))) });
     }
     let after = open_files();
     assert!(after <= before + 100 * LEFT_BY_EXECUTOR, "{before} before, {after} after");
@@ -158,15 +95,12 @@ fn an_executor_that_ends_leaves_few_descriptors_open() {
 fn a_timed_sleep_ends_after_its_time_and_not_much_later() {
     let _alone = alone();
     let bell = Doorbell::new().unwrap();
-    let mut late = executor().run(async move {
-        let mut late = Vec::new();
-        for _ in 0..20 {
-            let began = Instant::now();
-            bell.wait_for(Duration::from_millis(5)).await;
-            late.push(began.elapsed());
-        }
-        late
-    });
+    let mut late = Vec::new();
+    for _ in 0..20 {
+        let began = Instant::now();
+        bell.sleep(Some(Duration::from_millis(5)));
+        late.push(began.elapsed());
+    }
     late.sort_unstable();
     assert!(late[0] >= Duration::from_millis(5), "{late:?}");
     assert!(late[10] < Duration::from_millis(25), "{late:?}");
@@ -180,6 +114,8 @@ impl Service for Echo {
     }
 
     fn answer(&mut self, _answer: WriteAnswer, _out: &mut Vec<u8>) {}
+
+    fn lost(&mut self, _answer: WriteAnswer) {}
 
     fn closed(&mut self, _conn: ConnKey) {}
 
@@ -198,6 +134,7 @@ impl Requests for Echo {
     fn request(
         &mut self,
         _conn: ConnKey,
+        _rights: Rights,
         _head: &FrameHead,
         frame: &[u8],
         _owner: Option<&Bytes>,
@@ -263,7 +200,7 @@ impl Crowd {
             connections_max,
             idle_s: 0,
             drain_ms: 100,
-            proxy_sources: Vec::new(),
+            access: Access::default(),
             tls: guidepost::tls::Tls::disabled(),
             partial_frames_bytes_max: guidepost::limits::PARTIAL_FRAMES_BYTES_MAX,
             output_bytes_max: guidepost::limits::OUTPUT_BYTES_MAX,
@@ -315,7 +252,7 @@ fn running_out_of_files_neither_stops_the_shard_nor_makes_it_spin() {
     let (after, passed) = (crowd.counted(), began.elapsed().as_millis());
     let failed = u128::from(after.accept_failed - before.accept_failed);
     assert!(failed <= passed / 100 + 1, "accepting failed {failed} times in {passed} ms");
-    // Without a descriptor to sleep on, it dozes 5 ms at a time.
+    // A sleep needs no descriptor.
     let batches = u128::from(after.batches - before.batches);
     assert!(batches <= passed / 2, "{batches} batches in {passed} ms");
     // Accepted or not: when they go, there is room for the last.

@@ -85,6 +85,22 @@ fn settings_are_printed_as_lines_without_a_home() {
 }
 
 #[test]
+fn stored_settings_are_read_only_where_they_are_named() {
+    let home = home();
+    let stored = home.path().join("namesrv/namesrv.properties");
+    fs::create_dir(stored.parent().unwrap()).unwrap();
+    fs::write(&stored, "orderMessageEnable=true\n").unwrap();
+    for (args, shown) in [(&["-p"][..], false), (&["-p", "-c", stored.to_str().unwrap()], true)] {
+        let output = program(home.path(), args).output().expect("the program starts");
+        ends(&output, 0);
+        let line = format!("orderMessageEnable={shown}\n");
+        assert!(out(&output).contains(&line), "{}", out(&output));
+        let path = format!("configStorePath={}\n", stored.display());
+        assert!(out(&output).contains(&path), "{}", out(&output));
+    }
+}
+
+#[test]
 fn an_unknown_option_ends_with_a_message_and_the_usage() {
     for args in [&["-z"][..], &["--no-such"], &["-c"]] {
         let output = run(args);
@@ -127,7 +143,7 @@ fn a_malformed_escape_is_named_by_file_and_line() {
 }
 
 #[test]
-fn all_wrong_values_are_named_by_file_and_line() {
+fn issue_8913_all_wrong_values_are_named_by_file_and_line() {
     let settings = "listenPort=abc\n# fine\nenableTopicList=ja\n";
     let (output, path) = run_with(settings, &["--shards=-1"]);
     ends(&output, 78);
@@ -141,7 +157,7 @@ fn all_wrong_values_are_named_by_file_and_line() {
 }
 
 #[test]
-fn what_does_not_exist_here_is_refused() {
+fn issue_8638_what_does_not_exist_here_is_refused() {
     for (key, cure) in [
         ("clusterTest", "remove this line"),
         ("enableControllerInNamesrv", "run the controller on its own"),
@@ -266,7 +282,7 @@ fn term_and_int_end_well() {
 }
 
 #[test]
-fn a_second_server_on_the_same_port_is_refused() {
+fn rocketmq_rust_9189_a_second_server_on_the_same_port_is_refused() {
     let home = home();
     let args = ["--bind-address=127.0.0.1", "--listen-port=0"];
     let server = Server::start(&mut program(home.path(), &args));

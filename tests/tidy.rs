@@ -18,8 +18,7 @@ const FILE_LINES_MAX: usize = 600;
 /// Files that are one flat table of data and may be longer, each with a reason.
 const DATA_TABLES: [(&str, &str); 0] = [];
 /// Files of `src` that may sleep, each with a reason.
-const MAY_SLEEP: [(&str, &str); 4] = [
-    ("src/ring/doorbell.rs", "no descriptor is left to wait on: it dozes and tries again"),
+const MAY_SLEEP: [(&str, &str); 3] = [
     ("src/ring/mod.rs", "a ring that is dropped waits for the kernel, which tells nobody"),
     ("src/shard/accept.rs", "nothing reports that a killed server's port is free again"),
     ("src/shard/driver.rs", "the kernel is short of a resource, and tells nobody when it has some"),

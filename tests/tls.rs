@@ -59,7 +59,7 @@ fn logged(shop: &Shop, text: &str) {
 }
 
 #[test]
-fn permissive_serves_both_on_one_port() {
+fn issue_10110_permissive_serves_both_on_one_port() {
     let (shop, pair) = Shop::open();
     let Some(server) = start(&shop, &[]) else { return };
     for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
@@ -86,9 +86,9 @@ fn without_any_setting_a_self_signed_certificate_is_served() {
     assert!(served(&server, &Ways::trusting(&shop)).is_err(), "nobody vouches for it");
 }
 
-/// Case 21: nothing in plaintext is executed.
+/// Nothing in plaintext is executed.
 #[test]
-fn enforcing_executes_nothing_that_comes_in_plaintext() {
+fn issue_10110_enforcing_executes_nothing_that_comes_in_plaintext() {
     let (shop, _) = Shop::open();
     let Some(server) = start(&shop, &[("tls.server.mode", "enforcing")]) else { return };
     let register = Request::new(103)
@@ -125,7 +125,7 @@ fn enforcing_executes_nothing_that_comes_in_plaintext() {
 }
 
 #[test]
-fn disabled_closes_what_looks_like_tls_and_reads_no_file() {
+fn issue_10110_disabled_closes_what_looks_like_tls_and_reads_no_file() {
     let shop = Shop::new();
     let Some(server) = start(&shop, &[("tls.server.mode", "disabled")]) else { return };
     let refused = served(&server, &Ways::trusting(&shop)).unwrap_err();
@@ -199,7 +199,7 @@ fn clients_are_judged_by_their_certificates() {
 }
 
 #[test]
-fn protocols_and_ciphers_are_those_of_the_settings() {
+fn issue_9769_protocols_and_ciphers_are_those_of_the_settings() {
     let (shop, _) = Shop::open();
     let settings = [
         ("tls.protocols", "TLSv1.1,TLSv1.2"),
@@ -220,7 +220,7 @@ fn protocols_and_ciphers_are_those_of_the_settings() {
 }
 
 #[test]
-fn a_password_stands_in_the_file_for_tls_and_is_never_told() {
+fn cve_2024_23321_a_password_stands_in_the_file_for_tls_and_is_never_told() {
     let (shop, _) = Shop::open();
     let key = include_str!("tls/keys/ec-p12-rc4-128.pem");
     shop.write("key.pem", key);
@@ -250,6 +250,33 @@ fn a_handshake_that_does_not_end_is_given_up() {
     logged(&shop, "no TLS handshake within 10 s");
     assert_eq!(plain.ask(get("none")).code(), 22, "a plain connection is not concerned");
     assert_eq!(secure.ask(get("none")).unwrap().code(), 22, "nor is one that is through");
+}
+
+#[test]
+fn a_query_passes_the_handshakes_that_came_before_it() {
+    let (shop, _) = Shop::open();
+    let Some(server) = start(&shop, &[("shards", "1")]) else { return };
+    let hello = Ways::trusting(&shop).hello();
+    let mut plain = server.connect();
+    // A machine at work elsewhere may be through with the hellos before the query comes.
+    let passed = (0..20).any(|_| {
+        let mut storm: Vec<Conn> = (0..400).map(|_| server.connect()).collect();
+        storm.iter_mut().for_each(|conn| conn.send_bytes(&hello));
+        assert_eq!(plain.ask(get("none")).code(), 22);
+        let answered = storm.iter().filter(|conn| has_bytes(conn)).count();
+        let last = storm.last_mut().expect("there are many");
+        last.stream().set_read_timeout(Some(SERVED_WITHIN)).unwrap();
+        assert!(last.stream().peek(&mut [0]).is_ok_and(|count| count == 1), "each has its turn");
+        answered < storm.len() / 2
+    });
+    assert!(passed, "a query is answered while hellos wait");
+}
+
+fn has_bytes(conn: &Conn) -> bool {
+    conn.stream().set_nonblocking(true).unwrap();
+    let has = conn.stream().peek(&mut [0]).is_ok();
+    conn.stream().set_nonblocking(false).unwrap();
+    has
 }
 
 #[test]
@@ -284,9 +311,8 @@ fn wait_for(server: &Server, shop: &Shop, pair: &Pair) {
     }
 }
 
-/// Case 31.
 #[test]
-fn a_new_pair_is_served_when_it_is_whole_and_old_connections_go_on() {
+fn issue_9483_a_new_pair_is_served_when_it_is_whole_and_old_connections_go_on() {
     let (shop, first) = Shop::open();
     let Some(server) = start(&shop, &[("tls.server.mode", "enforcing")]) else { return };
     let mut old = Secure::open(server.addr, &Ways::trusting(&shop)).unwrap();
@@ -379,9 +405,8 @@ fn text_of(output: &Output) -> String {
     [&output.stdout[..], &output.stderr].map(String::from_utf8_lossy).concat()
 }
 
-/// Case 56.
 #[test]
-fn openssl_gets_1_2_and_1_3_and_nothing_older() {
+fn issue_9769_openssl_gets_1_2_and_1_3_and_nothing_older() {
     let (shop, _) = Shop::open();
     let Some(server) = start(&shop, &[("tls.server.mode", "enforcing")]) else { return };
     let (addr, ca) = (server.addr.to_string(), shop.text("ca.pem"));

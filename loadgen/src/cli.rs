@@ -13,8 +13,10 @@ use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
 use crate::output::OutputArgs;
 use crate::pace::Arrivals;
 use crate::run::Load;
+use crate::scale::ScaleArgs;
 use crate::shape::Shape;
 use crate::sources::{Ending, Prefix, Sources};
+use crate::versus::VersusArgs;
 
 /// The examples of `--help`; a test parses each of them.
 pub const EXAMPLES: &str = "\
@@ -64,6 +66,10 @@ pub enum Command {
     Query(QueryArgs),
     /// Measure server and echo floor in turns; print the ratio of their CPU per query
     Compare(CompareArgs),
+    /// Start several servers, measure them and the floor in turns; print one table
+    Versus(VersusArgs),
+    /// Start a server and see how it fares as the fleet grows; print figures and targets
+    Scale(ScaleArgs),
     /// Measure the echo floor alone
     Floor(FloorArgs),
     /// Make a page of records that --json wrote, several side by side

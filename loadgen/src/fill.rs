@@ -21,6 +21,8 @@ use crate::wire::{
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 /// A registration of many topics may take a Java server seconds.
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Bytes sent at once.
+const PIECE_BYTES: usize = 32 << 10;
 /// Topics in one registration: about 4 MB of body, well below the frame limit.
 const TOPICS_PER_CALL: usize = 20_000;
 
@@ -225,14 +227,14 @@ impl Broker {
 }
 
 /// One question at a time over a blocking socket.
-struct Caller {
+pub(crate) struct Caller {
     socket: TcpStream,
     unread: Vec<u8>,
     next_opaque: u32,
 }
 
 impl Caller {
-    fn connect(target: SocketAddr) -> Result<Self, String> {
+    pub(crate) fn connect(target: SocketAddr) -> Result<Self, String> {
         let socket = TcpStream::connect_timeout(&target, Duration::from_secs(3))
             .map_err(|e| format!("connecting to {target}: {e}"))?;
         socket
@@ -243,7 +245,7 @@ impl Caller {
         Ok(Self { socket, unread: Vec::new(), next_opaque: 1 })
     }
 
-    fn call_for_success(
+    pub(crate) fn call_for_success(
         &mut self,
         code: u16,
         fields: &[(&str, &str)],
@@ -256,7 +258,7 @@ impl Caller {
     }
 
     /// Sends a request and hands its answer to `take`. What the server says unasked is skipped.
-    fn call<T>(
+    pub(crate) fn call<T>(
         &mut self,
         code: u16,
         fields: &[(&str, &str)],
@@ -267,7 +269,10 @@ impl Caller {
         self.next_opaque += 1;
         let mut out = Vec::new();
         Request { code, opaque, fields, body }.append_to(&mut out);
-        self.socket.write_all(&out).map_err(|e| format!("sending: {e}"))?;
+        // In pieces: the kernel copies a piece without letting anybody else have the CPU.
+        for piece in out.chunks(PIECE_BYTES) {
+            self.socket.write_all(piece).map_err(|e| format!("sending: {e}"))?;
+        }
         loop {
             let frame = first_frame(&self.unread).map_err(|e| e.to_string())?;
             if let Some(frame) = frame {

@@ -21,6 +21,9 @@
 //!   highest rate. [`ceiling`]: what this generator can ask at all. [`carry`]: a yes or a no.
 //! - [`tape`]: how threads hand over what they see, by second. [`watch`]: who sums it up.
 //!   [`record`]: what is kept. [`live`], [`report`], [`page`], [`logs`]: what is shown of it.
+//! - [`versus`]: several servers in turns. [`mod@scale`]: one server and ever larger fleets.
+//! - For both: [`launch`] starts and ends servers, [`loads`] are what they get, a [`registrar`] is
+//!   a broker that registers again and again, [`priority`] says who goes first, [`table`] prints.
 //!
 //! **Never:** nothing in here is shared with the server's own code. No time-out is dropped. No
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
@@ -40,24 +43,31 @@ pub mod fill;
 pub mod fleet;
 pub mod floor;
 pub mod host;
+pub mod launch;
 pub mod life;
 pub mod limits;
 pub mod live;
+pub mod loads;
 pub mod logs;
 pub mod measure;
 pub mod output;
 pub mod pace;
 pub mod page;
 pub mod preflight;
+pub mod priority;
 pub mod probe;
 pub mod process;
 pub mod record;
+pub mod registrar;
 pub mod report;
 pub mod run;
+pub mod scale;
 pub mod search;
 pub mod shape;
 pub mod sources;
 pub mod stop;
+pub mod table;
 pub mod tape;
+pub mod versus;
 pub mod watch;
 pub mod wire;

@@ -32,8 +32,10 @@ use loadgen::process::Process;
 use loadgen::record::{Record, Run, Server};
 use loadgen::report;
 use loadgen::run::{Load, Target, run};
+use loadgen::scale::scale;
 use loadgen::search;
 use loadgen::stop::Stop;
+use loadgen::versus::versus;
 
 /// See `loadgen --help`.
 const EXIT_INVALID: u8 = 3;
@@ -50,6 +52,12 @@ fn main() -> ExitCode {
         Command::FindMax(args) => find_max(&args),
         Command::Query(args) => query(&args),
         Command::Compare(args) => compare_with_floor(&args),
+        Command::Versus(args) => Stop::on_signals()
+            .and_then(|stop| versus(&args, &stop))
+            .map(|valid| Outcome::of(valid, true)),
+        Command::Scale(args) => Stop::on_signals()
+            .and_then(|stop| scale(&args, &stop))
+            .map(|valid| Outcome::of(valid, true)),
         Command::Floor(args) => floor(&args),
         Command::Report(args) => report_page(&args),
         Command::FloorServer(args) => floor_server(&args),

@@ -35,6 +35,10 @@ pub struct Config {
     pub stop_ms: Option<u64>,
     /// `proxyProtocolFrom`: who may send a PROXY header; empty is anybody.
     pub proxy_protocol_from: Vec<Network>,
+    /// `adminFrom`: who may change what is not a broker's; empty is anybody.
+    pub admin_from: Vec<Network>,
+    /// `brokerFrom`: who may register brokers and say that they live; empty is anybody.
+    pub broker_from: Vec<Network>,
     /// `tls.*`.
     pub tls: TlsOptions,
     /// Where they are read again.
@@ -84,6 +88,8 @@ impl Config {
             idle_timeout_ms: seconds("serverChannelMaxIdleTimeSeconds"),
             stop_ms: graceful.then(|| seconds("shutdownWaitTimeSeconds").unwrap_or_default()),
             proxy_protocol_from: values.networks("proxyProtocolFrom"),
+            admin_from: values.networks("adminFrom"),
+            broker_from: values.networks("brokerFrom"),
             tls: tls::options(&|key| values.text(key)),
             tls_source: TlsSource::new(&raw),
             log_dir: Some(values.text("logDir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),

@@ -32,6 +32,14 @@
 //! **2026-11-29, KV changes are acknowledged after the file is replaced** and only then shown.
 //! Changes that wait for the disk are saved together. Java answers first and logs a failure.
 //!
+//! **2026-11-29, writes take effect in the order in which shards accepted them.** Each gets a
+//! number from one counter when its shard takes it (reads do not), and the writer takes the
+//! smallest of all lanes. So a broker that reconnects to another shard is not undone by what it
+//! said before, and an unregistration not by a registration that takes longer to decode. Dropping
+//! what is older than the broker's newest registration would be simpler, but an increment of one
+//! topic is newer than the full registration before it without replacing it. The price: a shard
+//! whose lane is full delays the others by up to a lane; before, by one request.
+//!
 //! **2026-11-29, the store has a thread of its own,** since `fsync` may take a second.
 //!
 //! **2026-11-29, a damaged KV file stops the start** instead of being replaced by its backup: only
@@ -40,12 +48,21 @@
 //! **2026-11-29, remote changes of settings are off by default.** They were the way into two
 //! remote-code-execution flaws (CVE-2023-33246, CVE-2023-37582), and nothing authenticates them.
 //!
-//! **2026-11-29, PROXY headers are taken from anybody unless told otherwise,** as Java does: the
-//! address in them is used for log lines only. They are read by our own code: 170 lines without a
-//! dependency.
+//! **2026-11-29, who may change something is limited by network** (`adminFrom`, `brokerFrom`),
+//! since that needs nothing of clients, brokers or tools. The default is anybody: an upgrade must
+//! not shut brokers out. Whose request a code is stands in one table,
+//! [`crate::wire::code::sender`]; what only reads is open to all. A signature in the header, once
+//! tools send one to NameServers, would change this.
 //!
-//! **2026-11-29, the zone filter answers in the legacy dialect,** as Java does even to clients that
-//! asked for the standard one. All known clients read both.
+//! **2026-11-29, PROXY headers are taken from anybody unless told otherwise,** as Java does. The
+//! address in them is used for log lines, and for the limits above only together with the peer's
+//! own, unless `proxyProtocolFrom` names the peer. They are read by our own code: 170 lines
+//! without a dependency.
+//!
+//! **2026-11-29, a filtered route (zone mode) is in the dialect that was asked for,** and names no
+//! broker that it does not describe, in mappings of static topics neither. Java encodes every
+//! filtered answer in the legacy dialect and leaves the mappings whole. All known clients read
+//! both.
 //!
 //! **2026-11-29, log rotation of our own.** `tracing-appender` cannot keep the name `namesrv.log`,
 //! which scripts look for.
@@ -100,7 +117,6 @@
 //! | `crc32fast` | `bodyCrc32` |
 //! | `crossbeam` | Lanes, post boxes, padded counters |
 //! | `flate2` with zlib-rs | Compressed registrations |
-//! | `futures-lite` | Waiting for the doorbell inside glommio |
 //! | `glommio` | Executors pinned to cores, timers |
 //! | `imbl` | Persistent maps |
 //! | `io-uring` | The sockets' ring |

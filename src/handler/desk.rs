@@ -53,6 +53,11 @@ impl Desk {
         }
     }
 
+    /// An answer of the writer came for a connection that is gone.
+    pub fn lost(&mut self) {
+        self.lane.answered();
+    }
+
     /// Appends an answer of the writer to the output of the connection that asked.
     pub fn answer(&mut self, answer: &WriteAnswer, out: &mut Vec<u8>) {
         self.lane.answered();
@@ -94,6 +99,10 @@ impl Desk {
     #[must_use]
     pub fn over_budget(&self) -> bool {
         self.lane.over_budget()
+    }
+
+    pub(super) fn count_forbidden(&self) {
+        self.counters.forbidden.add(1);
     }
 
     pub(super) fn header_kind(&self) -> HeaderKind {

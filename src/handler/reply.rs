@@ -31,45 +31,40 @@ impl<'a> Reply<'a> {
 
     /// Success with the body that `write` appends.
     pub fn body(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
-        self.frame(response::SUCCESS, None, None, |out| {
-            write(out);
-            true
-        });
+        self.frame(response::SUCCESS, None, None, write);
     }
 
-    /// Success with the body that `write` appends, unless that returns false: then nothing has been
-    /// replied yet.
-    pub fn body_if(&mut self, write: impl FnOnce(&mut Vec<u8>) -> bool) -> bool {
-        self.frame(response::SUCCESS, None, None, write)
+    /// The refusal of a route query.
+    pub fn no_route(&mut self, topic: &str) {
+        if self.wanted {
+            wire::put_no_route(self.kind, self.opaque, topic, self.out);
+        }
     }
 
     /// Success without a body.
     pub fn success(&mut self) {
-        self.frame(response::SUCCESS, None, None, |_| true);
+        self.frame(response::SUCCESS, None, None, |_| ());
     }
 
     /// Success with extension fields.
     pub fn success_with(&mut self, ext: &[(&str, &str)]) {
-        self.frame(response::SUCCESS, None, Some(ext), |_| true);
+        self.frame(response::SUCCESS, None, Some(ext), |_| ());
     }
 
     /// Success with a remark and a body.
     pub fn body_with_remark(&mut self, remark: &str, write: impl FnOnce(&mut Vec<u8>)) {
-        self.frame(response::SUCCESS, Some(remark), None, |out| {
-            write(out);
-            true
-        });
+        self.frame(response::SUCCESS, Some(remark), None, write);
     }
 
     /// A refusal.
     pub fn fail(&mut self, code: i32, remark: &str) {
-        self.frame(code, Some(remark), None, |_| true);
+        self.frame(code, Some(remark), None, |_| ());
     }
 
     /// A refusal by a code whose answers have a header class, so that the JSON form carries empty
     /// `extFields`.
     pub fn fail_with_ext(&mut self, code: i32, remark: &str) {
-        self.frame(code, Some(remark), Some(&[]), |_| true);
+        self.frame(code, Some(remark), Some(&[]), |_| ());
     }
 
     fn frame(
@@ -77,16 +72,15 @@ impl<'a> Reply<'a> {
         code: i32,
         remark: Option<&str>,
         ext: Option<&[(&str, &str)]>,
-        write: impl FnOnce(&mut Vec<u8>) -> bool,
-    ) -> bool {
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if !self.wanted {
+            return;
+        }
         let before = self.out.len();
         let head = wire::Reply { code, opaque: self.opaque, remark, ext };
         let open = head.begin(self.kind, self.out);
-        let written = write(self.out);
-        if !written || !self.wanted {
-            self.out.truncate(before);
-            return written;
-        }
+        write(self.out);
         let bytes = open.finish(self.out);
         if bytes > FRAME_BYTES_MAX && code == response::SUCCESS {
             // Every client cuts the connection at such a frame.
@@ -94,6 +88,5 @@ impl<'a> Reply<'a> {
             warn!(bytes, "an answer larger than 16 MiB, which no client reads, was not sent");
             self.fail(response::SYSTEM_ERROR, "the answer is larger than 16 MiB");
         }
-        written
     }
 }

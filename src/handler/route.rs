@@ -22,27 +22,20 @@ pub(super) fn query(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
     }
     let command = call.command;
     let topic = command.text("topic");
-    let zone = zone_of(command);
-    let found = topic.is_some_and(|topic| {
-        let query = RouteQuery {
-            dialect: dialect_for(command, zone),
-            acting_master: settings.support_acting_master,
-            order_conf: match settings.order_message_enable {
-                true => call.view.kv.get(ORDER_NAMESPACE, topic),
-                false => None,
-            },
-            zone,
-        };
-        reply.body_if(|out| call.view.routes.write_route(topic, &query, out))
-    });
-    if !found {
-        let topic = topic.unwrap_or("null");
-        let remark = call.desk.text(format_args!(
-            "No topic route info in name server for the topic: {topic}\n\
-             See https://rocketmq.apache.org/docs/bestPractice/06FAQ for further details."
-        ));
-        reply.fail(response::TOPIC_NOT_EXIST, remark);
-    }
+    let found = topic.and_then(|topic| call.view.routes.topic(topic).map(|route| (topic, route)));
+    let Some((topic, route)) = found else {
+        return reply.no_route(topic.unwrap_or("null"));
+    };
+    let query = RouteQuery {
+        dialect: dialect_for(command),
+        acting_master: settings.support_acting_master,
+        order_conf: match settings.order_message_enable {
+            true => call.view.kv.get(ORDER_NAMESPACE, topic),
+            false => None,
+        },
+        zone: zone_of(command),
+    };
+    reply.body(|out| call.view.routes.write_route(route, &query, out));
 }
 
 /// The zone to filter by, if the request asks for it.
@@ -53,10 +46,8 @@ fn zone_of<'a>(command: &'a Command<'_>) -> Option<&'a str> {
     command.text("__ZONE_NAME").filter(|name| !name.trim().is_empty())
 }
 
-fn dialect_for(command: &Command<'_>, zone: Option<&str>) -> Dialect {
+fn dialect_for(command: &Command<'_>) -> Dialect {
     let reads_standard = command.version >= STANDARD_JSON_VERSION
         || command.boolean("acceptStandardJsonOnly") == Some(true);
-    // Java's zone filter decodes the answer and encodes it anew, in the legacy dialect whoever
-    // asks.
-    if reads_standard && zone.is_none() { Dialect::Standard } else { Dialect::Legacy }
+    if reads_standard { Dialect::Standard } else { Dialect::Legacy }
 }

@@ -15,6 +15,14 @@ impl Ring {
         let token = Token(completion.user_data());
         match token.op() {
             Op::Nothing => None,
+            Op::Bell => {
+                // It has ended the sleep, which is all it is for. The kernel may end a multishot
+                // poll at any time.
+                if !cqueue::more(flags) && !self.ending {
+                    self.listen_for_bell();
+                }
+                None
+            }
             Op::Accept => self.accepted(result, cqueue::more(flags)),
             Op::Timer => {
                 // ETIME is the normal end. After an update that lost the race, the owner simply

@@ -7,12 +7,15 @@
 //! ```text
 //! loop {
 //!     while let Some(event) = ring.next_event() { ... ring.send(key, bytes) ... }   no system call
-//!     if ring.turn()? == Turn::Idle { doorbell.wait().await; ring.awake(); }  one system call
+//!     if ring.turn()? == Turn::Idle { ring.sleep()?; }                one system call each
 //! }
 //! ```
 //!
-//! The ring is set up with deferred task work: completions appear only during [`Ring::turn`], on
-//! this thread, and none interrupts it. While the shard sleeps, the kernel rings its [`Doorbell`].
+//! The ring is set up with deferred task work: completions appear only during [`Ring::turn`] and
+//! [`Ring::sleep`], on this thread, and none interrupts it. A sleep waits in the ring itself, where
+//! a poll of the [`Doorbell`]'s descriptor stands for everybody else who may wake the shard. The
+//! executor's own sleep would take fifteen system calls, and interrupt every core that runs a
+//! thread of this process (`membarrier`).
 //!
 //! Memory that the kernel may touch, and what keeps it alive:
 //!
@@ -36,9 +39,8 @@ mod slots;
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::sync::atomic::{Ordering::SeqCst, fence};
 
 use io_uring::types::{CancelBuilder, Fd, TimeoutFlags, Timespec};
 use io_uring::{IoUring, opcode, squeue};
@@ -52,6 +54,8 @@ use self::slots::{Op, Receive, Sending, Slots, Token};
 
 /// `io_uring_enter`: run deferred task work and look for completions. The crate does not export it.
 const ENTER_GETEVENTS: u32 = 1;
+/// `io_uring_enter`: a thread that waits here is idle, and not held up by a disk.
+const ENTER_NO_IOWAIT: u32 = 1 << 7;
 /// How often [`Ring`]'s drop waits for the kernel to let go, 10 ms each.
 const DRAIN_ROUNDS: u32 = 200;
 
@@ -111,7 +115,7 @@ pub enum Event {
 pub enum Turn {
     /// There are events; do not sleep.
     Busy,
-    /// Nothing to do until the doorbell rings. Call [`Ring::awake`] after the sleep.
+    /// Nothing to do until something completes or the doorbell rings: [`Ring::sleep`].
     Idle,
     /// The kernel is short of memory and took only part; try again after a moment.
     Short,
@@ -137,6 +141,9 @@ pub struct Ring {
     /// An entry that points at `timer` waits for submission.
     timer_queued: bool,
     doorbell: Doorbell,
+    /// The ring is being dropped: nothing is armed again.
+    ending: bool,
+    sleep_flags: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -161,8 +168,8 @@ fn builder(completions: u32) -> io_uring::Builder {
 }
 
 impl Ring {
-    /// A ring that will accept from `listener` and ring `doorbell` when there are completions. Must
-    /// be made on the thread that uses it.
+    /// A ring that will accept from `listener`, and whose sleep ends when `doorbell` rings. Must be
+    /// made on the thread that uses it.
     ///
     /// # Errors
     /// When io_uring or memory is refused; the text names the cure.
@@ -174,7 +181,7 @@ impl Ring {
         let uring = builder(options.completions)
             .build(options.submissions)
             .map_err(|refusal| io::Error::new(refusal.kind(), probe::refused(&refusal)))?;
-        uring.submitter().register_eventfd(doorbell.eventfd().as_raw_fd())?;
+        let no_iowait = uring.params().is_feature_no_iowait();
         let buffers = Buffers::register(&uring, options.buffers, options.buffer_bytes)?;
         let mut ring = Ring {
             uring: ManuallyDrop::new(uring),
@@ -189,8 +196,10 @@ impl Ring {
             timer_runs: false,
             timer_queued: false,
             doorbell,
+            ending: false,
+            sleep_flags: ENTER_GETEVENTS | if no_iowait { ENTER_NO_IOWAIT } else { 0 },
         };
-        ring.awake();
+        ring.listen_for_bell();
         Ok(ring)
     }
 
@@ -275,6 +284,20 @@ impl Ring {
         self.send_rest(key);
     }
 
+    /// Tells the peer that nothing more will be sent. It may still send, and should close. To be
+    /// called when no send is under way.
+    ///
+    /// A system call of its own: the ring would leave it to a worker thread, which looks the
+    /// descriptor up when its turn comes, and by then that may be another connection's.
+    pub fn finish(&mut self, key: Key) {
+        let Some(slot) = self.slots.get(key).filter(|slot| !slot.closing) else { return };
+        debug_assert!(slot.sending.is_none(), "what is under way would be cut off");
+        // Needed and sound: as in `peer`.
+        let socket = unsafe { BorrowedFd::borrow_raw(slot.socket) };
+        // A connection that is broken already ends by its receive.
+        let _ = socket2::SockRef::from(&socket).shutdown(Shutdown::Write);
+    }
+
     /// Closes the connection: cancels what is under way, then closes the socket, then frees the
     /// slot.
     pub fn close(&mut self, key: Key) {
@@ -332,33 +355,48 @@ impl Ring {
         }
     }
 
-    /// Submits all that was asked for and lets completions in: one system call, and another before
-    /// a sleep.
+    /// Submits all that was asked for and lets completions in: one system call, or none if nothing
+    /// was asked for.
     ///
     /// # Errors
     /// When the kernel refuses the ring itself, which is a bug or the end of the process's memory.
     pub fn turn(&mut self) -> io::Result<Turn> {
         self.feed_starved();
-        // The bell stays off here: what the enter itself brings in would ring it, and the next
-        // sleep would end at once for nothing.
-        let all = self.enter()?;
-        if !self.uring.completion().is_empty() || self.can_feed() {
-            return Ok(Turn::Busy);
+        // What completed meanwhile is found by the sleep, which then is none.
+        let asked = !self.waiting.is_empty() || !self.uring.submission().is_empty();
+        let all = !asked || self.enter()?;
+        Ok(if !self.uring.completion().is_empty() || self.can_feed() {
+            Turn::Busy
+        } else if all {
+            Turn::Idle
+        } else {
+            Turn::Short
+        })
+    }
+
+    /// Blocks the thread until something completes or the doorbell rings. To be called when
+    /// [`Ring::turn`] has said so, by an executor that has nothing else to run.
+    ///
+    /// # Errors
+    /// As [`Ring::turn`].
+    pub fn sleep(&mut self) -> io::Result<()> {
+        let Some(_awake) = self.doorbell.fall_asleep() else { return Ok(()) };
+        // Sound: no argument is passed, and nothing waits for submission.
+        let entered =
+            unsafe { self.uring.submitter().enter::<libc::sigset_t>(0, 1, self.sleep_flags, None) };
+        match entered.as_ref().map_err(io::Error::raw_os_error) {
+            Ok(_) | Err(Some(libc::EINTR | libc::EBUSY | libc::EAGAIN)) => Ok(()),
+            Err(_) => entered.map(drop),
         }
-        if !all {
-            return Ok(Turn::Short);
-        }
-        self.uring.completion().enable_eventfd();
-        // SeqCst: the flag must be visible before the kernel looks for task work during the enter.
-        // The kernel adds task work first and reads the flag then. So either the enter runs the
-        // work, or the flag lets the bell ring.
-        fence(SeqCst);
-        let all = self.enter()?;
-        if !self.uring.completion().is_empty() || self.can_feed() {
-            self.awake();
-            return Ok(Turn::Busy);
-        }
-        Ok(if all { Turn::Idle } else { Turn::Short })
+    }
+
+    /// Polls the doorbell's descriptor for as long as the ring lives. Nobody reads from it: the
+    /// kernel reports each write, whatever the count is, and that has room for 2^64 of them.
+    fn listen_for_bell(&mut self) {
+        let readable = u32::from(libc::POLLIN.unsigned_abs());
+        let bell = Fd(self.doorbell.eventfd().as_raw_fd());
+        let entry = opcode::PollAdd::new(bell, readable).multi(true).build();
+        self.push(entry.user_data(Token::BELL.0));
     }
 
     /// Starts receives that found no buffer, no more than there are buffers now: the others would
@@ -379,11 +417,6 @@ impl Ring {
     fn buffers_free(&mut self) -> usize {
         let unseen = self.uring.completion().len();
         self.buffers.lent().saturating_sub(unseen)
-    }
-
-    /// Ends a sleep: while awake, completions need not ring the bell.
-    pub fn awake(&mut self) {
-        self.uring.completion().disable_eventfd();
     }
 
     /// True when every entry has been submitted.
@@ -478,6 +511,7 @@ impl Ring {
     /// Cancels everything and waits until no operation is left. False if the kernel would not let
     /// go.
     fn drain(&mut self) -> bool {
+        self.ending = true;
         self.stop_accepting();
         for key in self.slots.keys() {
             self.close(key);

@@ -152,6 +152,8 @@ pub(super) enum Op {
     Receive,
     Send,
     Close,
+    /// Somebody rang the doorbell.
+    Bell,
 }
 
 /// `user_data`: `slot << 40 | generation << 8 | op`.
@@ -162,6 +164,7 @@ impl Token {
     pub(super) const NOTHING: Token = Token(Op::Nothing as u64);
     pub(super) const ACCEPT: Token = Token(Op::Accept as u64);
     pub(super) const TIMER: Token = Token(Op::Timer as u64);
+    pub(super) const BELL: Token = Token(Op::Bell as u64);
     const SLOTS_MAX: u32 = 1 << 24;
 
     pub(super) fn new(op: Op, key: Key) -> Token {
@@ -176,6 +179,7 @@ impl Token {
             3 => Op::Receive,
             4 => Op::Send,
             5 => Op::Close,
+            6 => Op::Bell,
             _ => Op::Nothing,
         }
     }
@@ -199,6 +203,7 @@ mod tests {
         }
         assert_eq!(Token::ACCEPT.op(), Op::Accept);
         assert_eq!(Token::TIMER.op(), Op::Timer);
+        assert_eq!(Token::BELL.op(), Op::Bell);
         assert_eq!(Token::NOTHING.op(), Op::Nothing);
     }
 

@@ -43,8 +43,7 @@ impl Server {
                 return event;
             }
             if self.ring.turn().unwrap() == Turn::Idle {
-                self.bell.wait().await;
-                self.ring.awake();
+                self.ring.sleep().unwrap();
             }
         }
     }
@@ -80,8 +79,7 @@ impl Server {
                 continue;
             }
             if self.ring.turn().unwrap() == Turn::Idle {
-                self.bell.wait().await;
-                self.ring.awake();
+                self.ring.sleep().unwrap();
             }
         }
     }
@@ -183,7 +181,6 @@ fn no_more_receives_start_again_than_buffers_came_back() {
             }
         }
         assert_eq!(server.ring.turn().unwrap(), Turn::Idle, "no buffer is free");
-        server.ring.awake();
         let mut served = held.len();
         for left in (0..4).rev() {
             server.ring.give_back(held.pop().unwrap());
@@ -369,5 +366,31 @@ fn after_the_stop_nobody_is_accepted() {
         assert!(server.ring.wake_in(20));
         assert!(matches!(server.event().await, Event::Timer));
         assert_eq!(server.ring.connections(), 1);
+    });
+}
+
+#[test]
+fn the_bell_ends_a_sleep_however_often_it_has_rung() {
+    const ROUNDS: u32 = 2000;
+    run(options(), async |mut server| {
+        let bell = server.bell.clone();
+        let (told, tell) = std::sync::mpsc::channel::<bool>();
+        let ringer = thread::spawn(move || {
+            while let Ok(early) = tell.recv() {
+                if !early {
+                    // Long enough for the other thread to be in the kernel, most of the time.
+                    thread::sleep(Duration::from_micros(50));
+                }
+                bell.ring();
+            }
+        });
+        for round in 0..ROUNDS {
+            while server.ring.next_event().is_some() {}
+            assert_eq!(server.ring.turn().unwrap(), Turn::Idle);
+            told.send(round % 2 == 0).unwrap();
+            server.ring.sleep().unwrap();
+        }
+        drop(told);
+        ringer.join().unwrap();
     });
 }

@@ -3,15 +3,19 @@
 //! Nothing is cached, so nothing can be stale: a group's fragment is looked up at the moment of the
 //! answer. The cost is that of copying the answer's bytes.
 
-use crate::model::{Dialect, QueueMapping, perm};
+use std::ops::Range;
+
+use crate::model::{Dialect, QueueMapping, Queues, perm};
 use crate::wire::json::{put_int, put_long, put_string};
 
 use super::fragment::{Group, put_int_key};
-use super::view::{GroupQueues, RouteView};
+use super::name_map::Named;
+use super::topic::TopicRoute;
+use super::view::{GroupSlot, RouteView};
 
 /// Topics through which brokers look at their own group; their answers show the true ids (Java:
 /// `TopicValidator`).
-const SYNC_TOPIC_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
+const SYNC_TOPIC_PREFIX: &[u8] = b"rmq_sys_SYNC_BROKER_MEMBER_";
 
 /// What a route query asks for besides the topic.
 #[derive(Clone, Copy, Debug)]
@@ -29,29 +33,28 @@ pub struct RouteQuery<'a> {
 /// A group as one answer shows it.
 struct Shown<'a> {
     group: &'a Group,
-    entry: &'a GroupQueues,
+    queues: Queues,
     acting: bool,
 }
 
 impl RouteView {
-    /// Appends the topic's `TopicRouteData` to `out`. False, and `out` as it was, if the topic has
-    /// no route.
-    pub fn write_route(&self, topic: &str, query: &RouteQuery<'_>, out: &mut Vec<u8>) -> bool {
-        let Some(route) = self.topics.get(topic) else {
-            return false;
-        };
-        let substitute = query.acting_master && !topic.starts_with(SYNC_TOPIC_PREFIX);
+    /// Appends the `TopicRouteData` of a topic of this view to `out`.
+    pub fn write_route(&self, route: &TopicRoute, query: &RouteQuery<'_>, out: &mut Vec<u8>) {
+        let substitute = query.acting_master && !route.name().starts_with(SYNC_TOPIC_PREFIX);
         let shown = || {
-            let all = route.groups().iter().map(|entry| self.show(entry, substitute));
-            all.filter(|shown| shown.is_in(query.zone))
+            let all = route.groups();
+            let all = all.map(move |on| self.show(on.slot, on.queues, substitute));
+            all.filter(|shown| query.zone.is_none_or(|zone| shown.is_in_zone(zone)))
         };
         let mut filters = false;
         out.extend_from_slice(b"{\"brokerDatas\":[");
-        put_list(out, shown(), |out, shown| {
+        shown().for_each(|shown| {
             shown.put_group(query.dialect, out);
+            out.push(b',');
             filters |= !shown.group.filters.is_empty();
         });
-        out.extend_from_slice(b"],\"filterServerTable\":{");
+        close_list(out);
+        out.extend_from_slice(b",\"filterServerTable\":{");
         if filters {
             put_filters(out, shown(), query.dialect);
         }
@@ -61,33 +64,39 @@ impl RouteView {
             put_string(out, order_conf);
         }
         out.extend_from_slice(b",\"queueDatas\":[");
-        put_list(out, shown(), |out, shown| shown.put_queues(out));
-        out.push(b']');
-        if let Some(mappings) = route.mappings() {
-            out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
-            put_list(out, mappings.iter(), |out, one| put_mapping(out, one, query.dialect));
-            out.push(b'}');
+        let mut last = None;
+        shown().for_each(|shown| {
+            out.extend_from_slice(&shown.group.queue_head);
+            last = Some(put_queues(out, shown.queues, last.take()));
+            out.push(b',');
+        });
+        close_list(out);
+        if route.is_mapped() {
+            // Of the groups in the answer; without a zone these are all.
+            let is_shown = |one: &&QueueMapping| {
+                query.zone.is_none() || shown().any(|shown| shown.group.name == one.broker)
+            };
+            let mut mappings = self.mappings_of(route).iter().filter(is_shown).peekable();
+            if mappings.peek().is_some() {
+                out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
+                put_list(out, mappings, |out, one| put_mapping(out, one, query.dialect));
+                out.push(b'}');
+            }
         }
         out.push(b'}');
-        true
     }
 
     #[inline]
-    fn show<'a>(&'a self, entry: &'a GroupQueues, substitute: bool) -> Shown<'a> {
-        let group = self.at(entry.slot);
+    fn show(&self, slot: GroupSlot, queues: Queues, substitute: bool) -> Shown<'_> {
+        let group = self.at(slot);
         // A writable topic is left as it is: the slave that registered it does not act (protocol:
         // route query, step 5).
-        let writable = entry.queues.perm & perm::WRITE != 0;
-        Shown { group, entry, acting: substitute && !writable && group.may_act() }
+        let writable = queues.perm & perm::WRITE != 0;
+        Shown { group, queues, acting: substitute && !writable && group.may_act() }
     }
 }
 
 impl Shown<'_> {
-    #[inline]
-    fn is_in(&self, zone: Option<&str>) -> bool {
-        zone.is_none_or(|wanted| self.is_in_zone(wanted))
-    }
-
     fn is_in_zone(&self, wanted: &str) -> bool {
         let has_master = self.acting || self.group.master().is_some();
         let same = self.group.zone.as_deref().is_some_and(|zone| equal_ignoring_case(zone, wanted));
@@ -98,18 +107,39 @@ impl Shown<'_> {
         let acting = if self.acting { self.group.encoded_acting(dialect) } else { None };
         out.extend_from_slice(acting.unwrap_or_else(|| self.group.encoded(dialect)));
     }
+}
 
-    fn put_queues(&self, out: &mut Vec<u8>) {
-        let queues = self.entry.queues;
-        out.extend_from_slice(&self.group.queue_head);
-        put_int(out, queues.perm);
-        out.extend_from_slice(b",\"readQueueNums\":");
-        put_int(out, queues.read);
-        out.extend_from_slice(b",\"topicSysFlag\":");
-        put_int(out, queues.sys_flag);
-        out.extend_from_slice(b",\"writeQueueNums\":");
-        put_int(out, queues.write);
-        out.push(b'}');
+/// Queues that have been written, and where.
+type Written = (Queues, Range<usize>);
+
+/// Writes the rest of a `queueDatas` element, behind a group's [`Group::queue_head`]. A topic mostly
+/// has the same queues everywhere: then it is a copy of the last one.
+#[inline]
+fn put_queues(out: &mut Vec<u8>, queues: Queues, last: Option<Written>) -> Written {
+    if let Some((same, range)) = last
+        && same == queues
+    {
+        out.extend_from_within(range.clone());
+        return (same, range);
+    }
+    let start = out.len();
+    put_int(out, queues.perm);
+    out.extend_from_slice(b",\"readQueueNums\":");
+    put_int(out, queues.read);
+    out.extend_from_slice(b",\"topicSysFlag\":");
+    put_int(out, queues.sys_flag);
+    out.extend_from_slice(b",\"writeQueueNums\":");
+    put_int(out, queues.write);
+    out.push(b'}');
+    (queues, start..out.len())
+}
+
+/// Ends a list whose elements each have a comma behind them.
+#[inline]
+pub(super) fn close_list(out: &mut Vec<u8>) {
+    match out.last_mut() {
+        Some(comma @ b',') => *comma = b']',
+        _ => out.push(b']'),
     }
 }
 

@@ -2,10 +2,11 @@
 
 use bytes::Bytes;
 
-use crate::handler::{Desk, Dispatch, dispatch};
+use crate::handler::{Desk, Dispatch, dispatch, refuse};
 use crate::ids::ConnKey;
 use crate::publish::{Reader, View};
 use crate::shard::service::{Requests, Served, Service};
+use crate::wire::code::Rights;
 use crate::wire::{Command, FrameHead, WireError};
 use crate::writer::request::WriteAnswer;
 
@@ -29,16 +30,24 @@ impl Requests for Batch<'_> {
     fn request(
         &mut self,
         conn: ConnKey,
+        rights: Rights,
         head: &FrameHead,
         frame: &[u8],
         owner: Option<&Bytes>,
         out: &mut Vec<u8>,
     ) -> Result<Served, WireError> {
         let command = Command::decode(head, frame, owner)?;
-        Ok(match dispatch(&command, conn, self.view, self.desk, out) {
-            Dispatch::Done => Served { owed: false, tell_close: false },
-            Dispatch::Sent => Served { owed: false, tell_close: true },
-            Dispatch::Owed => Served { owed: true, tell_close: true },
+        if let Some(sender) = rights.forbid(command.code)
+            && !command.is_response()
+        {
+            refuse(&command, sender, self.desk, out);
+            return Ok(Served { forbidden: Some(command.code), ..Served::default() });
+        }
+        let dispatched = dispatch(&command, conn, self.view, self.desk, out);
+        Ok(Served {
+            owed: dispatched == Dispatch::Owed,
+            tell_close: dispatched != Dispatch::Done,
+            forbidden: None,
         })
     }
 }
@@ -51,6 +60,10 @@ impl Service for Serving {
 
     fn answer(&mut self, answer: WriteAnswer, out: &mut Vec<u8>) {
         self.desk.answer(&answer, out);
+    }
+
+    fn lost(&mut self, _answer: WriteAnswer) {
+        self.desk.lost();
     }
 
     fn closed(&mut self, conn: ConnKey) {

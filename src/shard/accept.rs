@@ -5,9 +5,11 @@ use std::net::{SocketAddr, TcpListener};
 use std::thread;
 use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 
-use crate::limits::LISTEN_BACKLOG;
+use crate::limits::{
+    DEAD_PEER_S, KEEPALIVE_AFTER_S, KEEPALIVE_EVERY_S, KEEPALIVE_PROBES, LISTEN_BACKLOG,
+};
 
 /// How often a port in use is tried again, and after which pause: two seconds in all.
 const CLAIM_ATTEMPTS: u32 = 100;
@@ -29,13 +31,26 @@ pub fn bind(address: SocketAddr, shards: usize) -> io::Result<Vec<TcpListener>> 
         .map(|_| {
             let listener = socket(address)?;
             listener.set_reuse_port(true)?;
-            // Inherited by accepted sockets on Linux, which saves a call for each.
+            // Inherited by accepted sockets on Linux, which saves calls for each.
             listener.set_tcp_nodelay(true)?;
+            notice_dead_peers(&listener)?;
             listener.bind(&address.into())?;
             listener.listen(LISTEN_BACKLOG)?;
             Ok(listener.into())
         })
         .collect()
+}
+
+/// Lets the kernel end connections whose host is gone without a word: those that are silent, also
+/// where `serverChannelMaxIdleTimeSeconds` is 0, and those that owe us an acknowledgement, which it
+/// would otherwise try for a quarter of an hour.
+fn notice_dead_peers(listener: &Socket) -> io::Result<()> {
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(KEEPALIVE_AFTER_S))
+        .with_interval(Duration::from_secs(KEEPALIVE_EVERY_S))
+        .with_retries(KEEPALIVE_PROBES);
+    listener.set_tcp_keepalive(&keepalive)?;
+    listener.set_tcp_user_timeout(Some(Duration::from_secs(DEAD_PEER_S)))
 }
 
 /// Binds without sharing, lets go, and says which port it was.
@@ -72,7 +87,7 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpStream;
+    use std::net::{Ipv4Addr, TcpStream};
 
     use super::*;
 
@@ -108,5 +123,42 @@ mod tests {
         let listeners = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let _client = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
         assert!(listeners[0].accept().unwrap().0.nodelay().unwrap());
+    }
+
+    #[test]
+    fn connections_of_few_addresses_are_spread_over_the_listeners() {
+        let listeners = bind("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        let clients: Vec<Socket> = (0..400u32)
+            .map(|number| {
+                let client = socket(address).unwrap();
+                let source = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + number % 4);
+                client.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+                client.connect(&address.into()).unwrap();
+                client
+            })
+            .collect();
+        let accepted = |listener: &TcpListener| {
+            listener.set_nonblocking(true).unwrap();
+            listener.incoming().map_while(Result::ok).count()
+        };
+        let counts: Vec<usize> = listeners.iter().map(accepted).collect();
+        assert_eq!(counts.iter().sum::<usize>(), clients.len());
+        assert!(counts.iter().all(|count| (133..267).contains(count)), "{counts:?}");
+    }
+
+    #[test]
+    fn accepted_sockets_notice_within_two_minutes_that_their_peer_is_dead() {
+        let listeners = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let _client = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
+        let (accepted, _) = listeners[0].accept().unwrap();
+        let accepted = socket2::SockRef::from(&accepted);
+        assert!(accepted.keepalive().unwrap());
+        let after = accepted.tcp_keepalive_time().unwrap();
+        let every = accepted.tcp_keepalive_interval().unwrap();
+        let probes = accepted.tcp_keepalive_retries().unwrap();
+        assert_eq!(after + every * probes, Duration::from_secs(120));
+        // A shorter one would end a connection for a single lost probe.
+        assert_eq!(accepted.tcp_user_timeout().unwrap(), Some(Duration::from_secs(120)));
     }
 }

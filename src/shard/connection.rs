@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use bytes::{Buf, Bytes, BytesMut};
 
+use super::access::Door;
 use super::service::{Requests, Served};
 use super::sniff::{self, First};
 use crate::ids::ConnKey;
@@ -16,6 +17,7 @@ use crate::limits::{
 use crate::tls::ChannelError;
 use crate::tls::options::Mode;
 use crate::wire::WireError;
+use crate::wire::code::Rights;
 use crate::wire::frame::{self, FrameHead};
 
 /// Bytes that may stay behind in a shared buffer; more are copied out, so that they do not keep a
@@ -81,6 +83,8 @@ pub(super) struct Connection {
     key: ConnKey,
     mode: Mode,
     phase: Phase,
+    /// What the peer, or the one a load balancer speaks for, may ask for.
+    rights: Rights,
     /// Received and not yet served: part of a frame, or frames that wait while the connection is
     /// stalled.
     input: BytesMut,
@@ -96,17 +100,20 @@ pub(super) struct Connection {
     tight: bool,
     /// The writer must hear when this connection closes.
     tell_close: bool,
+    /// The last code that the peer had no right to, since the last [`Connection::take_forbidden`].
+    forbidden: Option<i32>,
     /// Whom a load balancer speaks for, for the log.
     source: Option<Box<SocketAddr>>,
 }
 
 impl Connection {
     /// A connection that has not sent a byte.
-    pub(super) fn new(key: ConnKey, mode: Mode) -> Connection {
+    pub(super) fn new(key: ConnKey, mode: Mode, rights: Rights) -> Connection {
         Connection {
             key,
             mode,
             phase: Phase::Fresh,
+            rights,
             input: BytesMut::new(),
             output: Vec::new(),
             in_flight: 0,
@@ -114,25 +121,26 @@ impl Connection {
             served: 0,
             tight: false,
             tell_close: false,
+            forbidden: None,
             source: None,
         }
     }
 
-    /// Serves the frames that `bytes` complete and keeps the rest. `trusted` says whether the peer
-    /// may send a PROXY header.
+    /// Serves the frames that `bytes` complete and keeps the rest. `door` says what the peer may
+    /// do.
     ///
     /// A frame that lies whole in `bytes` is served from there, without a copy.
     pub(super) fn received(
         &mut self,
         bytes: &[u8],
-        trusted: &dyn Fn() -> bool,
+        door: &Door<'_>,
         requests: &mut dyn Requests,
     ) -> Result<(), Fault> {
         if !self.input.is_empty() || self.phase != Phase::Frames {
             // Grows by doubling, with the bytes that have come, never with the length that was
             // announced.
             self.input.extend_from_slice(bytes);
-            if !self.understand_first(trusted)? {
+            if !self.understand_first(door)? {
                 return Ok(());
             }
             return self.serve_buffered(requests);
@@ -264,16 +272,21 @@ impl Connection {
         self.source.as_deref().copied()
     }
 
+    /// The last code that the peer had no right to, since the last call.
+    pub(super) fn take_forbidden(&mut self) -> Option<i32> {
+        self.forbidden.take()
+    }
+
     /// Frames served since the last call.
     pub(super) fn take_served(&mut self) -> u64 {
         mem::take(&mut self.served)
     }
 
     /// Reads what comes before the first frame. False while more bytes are needed.
-    fn understand_first(&mut self, trusted: &dyn Fn() -> bool) -> Result<bool, Fault> {
+    fn understand_first(&mut self, door: &Door<'_>) -> Result<bool, Fault> {
         if self.phase == Phase::Fresh && sniff::is_proxy(&self.input) {
             // Asked as soon as can be: a stranger is not to leave 64 KiB of a header here.
-            if !trusted() {
+            if !door.opens_for_proxy() {
                 return Err(Fault::ProxyNotAllowed);
             }
             self.phase = Phase::Proxy;
@@ -284,6 +297,9 @@ impl Connection {
                 First::Plain => {}
                 First::Proxy { bytes, source } => {
                     self.input.advance(bytes);
+                    if let Some(source) = source {
+                        self.rights = door.access.rights_behind(self.rights, source.ip());
+                    }
                     self.source = source.map(Box::new);
                 }
             }
@@ -338,11 +354,12 @@ impl Connection {
         owner: Option<&Bytes>,
         requests: &mut dyn Requests,
     ) -> Result<(), Fault> {
-        let served = requests.request(self.key, head, frame, owner, &mut self.output);
-        let Served { owed, tell_close } = served.map_err(Fault::Malformed)?;
+        let served = requests.request(self.key, self.rights, head, frame, owner, &mut self.output);
+        let Served { owed, tell_close, forbidden } = served.map_err(Fault::Malformed)?;
         self.served += 1;
         self.owed += usize::from(owed);
         self.tell_close |= tell_close;
+        self.forbidden = forbidden.or(self.forbidden);
         Ok(())
     }
 }

@@ -1,14 +1,18 @@
-//! Moves bytes between the ring and the connections. The only await is the sleep.
+//! Moves bytes between the ring and the connections. It sleeps in the ring, not in the executor,
+//! which has nothing else to run.
 //!
 //! What is decided about a connection (read on, pause, close) and what is due by time stands in
-//! [`lifecycle`]; what TLS does to its bytes in [`secure`].
+//! [`lifecycle`], how connections with unread input are closed in [`parting`], what TLS does to its
+//! bytes in [`secure`].
 
 mod budget;
 mod lifecycle;
+mod parting;
 mod secure;
 
+use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +20,7 @@ use crossbeam::utils::CachePadded;
 
 use self::budget::Held;
 use super::ShardOptions;
+use super::access::{Access, Door};
 use super::buffers::Spares;
 use super::complaints::Complaints;
 use super::connection::{Connection, Fault};
@@ -24,7 +29,6 @@ use super::mail::Mail;
 use super::service::Service;
 use super::shutdown::{Stage, StopSignal};
 use crate::clock::{Clock, Tick};
-use crate::config::network::Network;
 use crate::ids::{ConnKey, ShardId};
 use crate::limits::{RECEIVE_BUFFER_BYTES, RECEIVE_BUFFERS};
 use crate::metrics::ShardCounters;
@@ -41,6 +45,8 @@ struct Seat {
     connection: Connection,
     /// Its TLS, if it has any.
     channel: Option<Box<Channel>>,
+    /// Listed in `Secure::waiting`: its hello has come.
+    hello_waits: bool,
     /// Second in which the TLS handshake began.
     tls_since_s: u32,
     /// Second of the last byte in or out.
@@ -57,6 +63,34 @@ struct Seat {
     dirty: bool,
     /// It closes as soon as its output allows.
     leaving: Option<Reason>,
+    /// Bytes have been sent on it.
+    spoke: bool,
+    /// The peer has closed its side.
+    ended: bool,
+    /// Our side is closed, see [`parting`].
+    parting: bool,
+}
+
+impl Seat {
+    /// A connection that was accepted in the second `now_s`.
+    fn new(connection: Connection, now_s: u32) -> Seat {
+        Seat {
+            connection,
+            channel: None,
+            hello_waits: false,
+            tls_since_s: 0,
+            active_s: now_s,
+            frame_since_s: None,
+            held: Held::default(),
+            paused: false,
+            parked: false,
+            dirty: false,
+            leaving: None,
+            spoke: false,
+            ended: false,
+            parting: false,
+        }
+    }
 }
 
 /// Why a connection is closed.
@@ -88,7 +122,7 @@ pub(super) struct Driver<S> {
     /// nobody idle who has sent something meanwhile. Silence is measured by it.
     running: Tick,
     drain_ms: u64,
-    proxy_sources: Vec<Network>,
+    access: Access,
     ring: Ring,
     /// By the ring's slot.
     seats: Vec<Option<Box<Seat>>>,
@@ -102,12 +136,15 @@ pub(super) struct Driver<S> {
     /// What they may: `held <= budget` once [`Driver::weigh`] has run.
     budget: Held,
     wheel: Option<IdleWheel>,
+    /// Connections that close at that time at the latest, the next one first.
+    partings: VecDeque<(Tick, Key)>,
     secure: Secure,
     alarms: Alarms,
     faults: Complaints,
     accept_failures: Complaints,
     refusals: Complaints,
     crowding: Complaints,
+    trespasses: Complaints,
 }
 
 /// When the driver has something to do without being told.
@@ -154,7 +191,7 @@ impl<S: Service> Driver<S> {
             now,
             running: now,
             drain_ms: options.drain_ms,
-            proxy_sources: options.proxy_sources,
+            access: options.access,
             // Address space, not memory; so that the table never moves.
             seats: Vec::with_capacity(connections_max as usize),
             dirty: Vec::new(),
@@ -166,12 +203,14 @@ impl<S: Service> Driver<S> {
                 output: options.output_bytes_max,
             },
             wheel,
+            partings: VecDeque::new(),
             secure: Secure::new(options.tls, connections_max, seconds(now)),
             alarms: Alarms::default(),
             faults: Complaints::default(),
             accept_failures: Complaints::default(),
             refusals: Complaints::default(),
             crowding: Complaints::default(),
+            trespasses: Complaints::default(),
         })
     }
 
@@ -181,6 +220,7 @@ impl<S: Service> Driver<S> {
         loop {
             self.look_at_clock();
             self.take_events();
+            self.begin_handshakes();
             self.take_mail();
             self.heed_stop();
             if self.service.flush_closed() {
@@ -197,12 +237,12 @@ impl<S: Service> Driver<S> {
             }
             match self.ring.turn()? {
                 // The turn has made room: ask again rather than sleep too long.
-                Turn::Idle if self.alarms.missed.is_some() => self.ring.awake(),
+                Turn::Idle if self.alarms.missed.is_some() => {}
+                Turn::Idle if self.secure.has_waiting() => glommio::yield_if_needed().await,
                 Turn::Busy => glommio::yield_if_needed().await,
                 Turn::Idle => {
                     self.counters.sleeps.add(1);
-                    self.mail.doorbell().wait().await;
-                    self.ring.awake();
+                    self.ring.sleep()?;
                 }
                 Turn::Short => glommio::timer::sleep(Duration::from_millis(1)).await,
             }
@@ -225,7 +265,7 @@ impl<S: Service> Driver<S> {
                 }
                 Event::SentSome(key) => self.moved(key),
                 Event::Accepted(key) => self.accepted(key),
-                Event::Ended(key, None) => self.leave(key, Reason::Peer),
+                Event::Ended(key, None) => self.ended(key),
                 Event::Ended(key, Some(_)) | Event::SendFailed(key, _) => {
                     self.close(key, Reason::Peer);
                 }
@@ -241,7 +281,7 @@ impl<S: Service> Driver<S> {
 
     fn received(&mut self, key: Key, filled: Filled) {
         let tight = self.tight();
-        let Driver { service, ring, seats, spares, counters, proxy_sources, running, .. } = self;
+        let Driver { service, ring, seats, spares, counters, access, running, .. } = self;
         let mut result = Ok(());
         let mut progress = Progress::default();
         if let Some(seat) = seat_mut(seats, key) {
@@ -254,15 +294,12 @@ impl<S: Service> Driver<S> {
                 if seat.channel.is_some() {
                     (progress, result) = seat.open(bytes, service, spares);
                 } else {
-                    let trusted = || trusted(proxy_sources, ring, key);
+                    let door = Door { access, peer: &|| peer_ip(ring, key) };
                     let connection = &mut seat.connection;
-                    result =
-                        service.batch(|requests| connection.received(bytes, &trusted, requests));
+                    result = service.batch(|requests| connection.received(bytes, &door, requests));
                     if connection.in_hello() {
                         ring.give_back(filled);
-                        (progress, result) = self.begin_tls(key);
-                        self.settle(key, result);
-                        return self.progressed(key, progress);
+                        return self.expect_handshake(key);
                     }
                 }
             }
@@ -290,9 +327,7 @@ impl<S: Service> Driver<S> {
                     let key = ring_key(answer.conn);
                     let Some(seat) = seat_mut(&mut self.seats, key) else {
                         self.counters.answers_stale.add(1);
-                        let mut nowhere = self.spares.take();
-                        self.service.answer(answer, &mut nowhere);
-                        self.spares.give(nowhere);
+                        self.service.lost(answer);
                         continue;
                     };
                     seat.connection.lend(|| self.spares.take());
@@ -309,7 +344,10 @@ impl<S: Service> Driver<S> {
             let Some(seat) = seat_mut(&mut self.seats, key) else { continue };
             seat.dirty = false;
             match seat.take_output(&mut self.spares) {
-                Ok(Some(output)) => self.ring.send(key, output),
+                Ok(Some(output)) => {
+                    seat.spoke = true;
+                    self.ring.send(key, output);
+                }
                 Ok(None) => {}
                 Err(error) => self.settle(key, Err(Fault::Channel(error))),
             }
@@ -331,9 +369,7 @@ fn seconds(now: Tick) -> u32 {
     u32::try_from(now.0 / 1000).unwrap_or(u32::MAX)
 }
 
-/// True if the peer may send a PROXY header. Asks the kernel for the address, so only when one
-/// comes.
-fn trusted(sources: &[Network], ring: &Ring, key: Key) -> bool {
-    let from = |peer: SocketAddr| sources.iter().any(|network| network.contains(peer.ip()));
-    sources.is_empty() || ring.peer(key).is_some_and(from)
+/// The peer's address, asked of the kernel.
+fn peer_ip(ring: &Ring, key: Key) -> Option<IpAddr> {
+    ring.peer(key).map(|peer| peer.ip())
 }

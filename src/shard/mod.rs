@@ -16,6 +16,7 @@
 //! allocation of a size that a peer announced; a view held across an await.
 
 pub mod accept;
+pub mod access;
 mod buffers;
 mod complaints;
 mod connection;
@@ -35,12 +36,12 @@ use std::thread::{self, JoinHandle};
 
 use crossbeam::utils::CachePadded;
 
+use self::access::Access;
 use self::driver::Driver;
 use self::mail::Mail;
 use self::service::Service;
 use self::shutdown::StopSignal;
 use crate::clock::Clock;
-use crate::config::network::Network;
 use crate::ids::ShardId;
 use crate::metrics::ShardCounters;
 use crate::tls::Tls;
@@ -59,8 +60,8 @@ pub struct ShardOptions {
     /// Milliseconds that a shutdown may take to send what is owed (Java:
     /// `shutdownWaitTimeSeconds`).
     pub drain_ms: u64,
-    /// Who may send a PROXY header; empty is anybody.
-    pub proxy_sources: Vec<Network>,
+    /// Who may do what.
+    pub access: Access,
     /// What it serves TLS with.
     pub tls: Tls,
     /// Where it counts.

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use crate::ids::ConnKey;
 use crate::wire::WireError;
+use crate::wire::code::Rights;
 use crate::wire::frame::FrameHead;
 use crate::writer::request::WriteAnswer;
 
@@ -14,18 +15,21 @@ pub struct Served {
     pub owed: bool,
     /// The writer must hear when the connection closes: a broker may have registered over it.
     pub tell_close: bool,
+    /// The code of the request, if it was refused because the peer has no right to it.
+    pub forbidden: Option<i32>,
 }
 
 /// Answers requests with one view of the tables.
 pub trait Requests {
     /// Serves one whole frame and appends its answer, if it has one already, to `out`. `owner` is
-    /// the buffer that `frame` fills, where it can be shared.
+    /// the buffer that `frame` fills, where it can be shared. `rights` are the peer's.
     ///
     /// # Errors
     /// When the frame cannot be read: the connection is closed.
     fn request(
         &mut self,
         conn: ConnKey,
+        rights: Rights,
         head: &FrameHead,
         frame: &[u8],
         owner: Option<&Bytes>,
@@ -38,9 +42,11 @@ pub trait Service {
     /// Runs `work` with the newest view. Called once a batch of received bytes.
     fn batch<T>(&mut self, work: impl FnOnce(&mut dyn Requests) -> T) -> T;
 
-    /// Encodes an answer of the writer. Also called, with a buffer that is thrown away, when its
-    /// connection is gone.
+    /// Encodes an answer of the writer.
     fn answer(&mut self, answer: WriteAnswer, out: &mut Vec<u8>);
+
+    /// Takes note of an answer whose connection is gone, in place of [`Service::answer`].
+    fn lost(&mut self, answer: WriteAnswer);
 
     /// Tells the writer that a connection is gone; never lost.
     fn closed(&mut self, conn: ConnKey);

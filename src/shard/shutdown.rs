@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use crossbeam::utils::CachePadded;
+
 use crate::ring::Doorbell;
 
 /// How far the shutdown has come; only ever grows.
@@ -19,7 +21,8 @@ pub enum Stage {
 /// Tells the shards to stop, from any thread.
 #[derive(Clone, Debug)]
 pub struct StopSwitch {
-    stage: Arc<AtomicU8>,
+    /// Padded: every shard reads it with every batch, so nothing that is written may lie beside it.
+    stage: Arc<CachePadded<AtomicU8>>,
     doorbells: Arc<[Doorbell]>,
 }
 
@@ -56,7 +59,7 @@ impl StopSwitch {
 /// A shard's view of the [`StopSwitch`].
 #[derive(Clone, Debug)]
 pub struct StopSignal {
-    stage: Arc<AtomicU8>,
+    stage: Arc<CachePadded<AtomicU8>>,
 }
 
 impl StopSignal {

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use socket2::SockRef;
+use socket2::{Domain, SockRef, Socket, Type};
 
 use super::mail::PostBox;
 use super::service::{Requests, Served};
@@ -19,6 +19,7 @@ use crate::ids::{ConnKey, Opaque};
 use crate::limits::{OUTPUT_BYTES_MAX, PARTIAL_FRAMES_BYTES_MAX};
 use crate::metrics::{Snapshot, snapshot};
 use crate::wire::WireError;
+use crate::wire::code::Rights;
 use crate::wire::frame::FrameHead;
 use crate::writer::request::{ToShard, WriteAnswer};
 
@@ -36,6 +37,8 @@ impl Service for Echo {
     fn answer(&mut self, answer: WriteAnswer, out: &mut Vec<u8>) {
         out.extend_from_slice(&answer.body);
     }
+
+    fn lost(&mut self, _answer: WriteAnswer) {}
 
     fn closed(&mut self, conn: ConnKey) {
         self.closed.send(conn).unwrap();
@@ -56,6 +59,7 @@ impl Requests for Echo {
     fn request(
         &mut self,
         conn: ConnKey,
+        _rights: Rights,
         _head: &FrameHead,
         frame: &[u8],
         _owner: Option<&Bytes>,
@@ -63,7 +67,7 @@ impl Requests for Echo {
     ) -> Result<Served, WireError> {
         if frame[8] == b'L' {
             self.asked.send(conn).unwrap();
-            return Ok(Served { owed: true, tell_close: true });
+            return Ok(Served { owed: true, tell_close: true, forbidden: None });
         }
         out.extend_from_slice(frame);
         Ok(Served::default())
@@ -93,7 +97,7 @@ fn serve(change: impl FnOnce(&mut ShardOptions)) -> Server {
         connections_max: 4000,
         idle_s: 120,
         drain_ms: 5000,
-        proxy_sources: Vec::new(),
+        access: Access::default(),
         tls: crate::tls::Tls::disabled(),
         counters: Arc::clone(&counters),
         clock: Clock::start(),
@@ -342,14 +346,58 @@ fn answers_before_a_malformed_frame_arrive_and_then_it_closes() {
 }
 
 #[test]
+fn an_answer_that_is_owed_arrives_although_what_follows_cannot_be_read() {
+    let server = serve(|_| {});
+    let mut client = server.connect();
+    let bytes = [&frame(b"L", b"")[..], &[0, 0, 0, 3], &[0; 100_000]].concat();
+    client.write_all(&bytes).unwrap();
+    let conn = server.asked();
+    server.answer(conn, b"the answer");
+    assert_eq!(read_to_close(&mut client), b"the answer");
+    drop(client);
+    server.until("malformed", |counted| counted.closed_malformed == 1 && counted.open == 0);
+}
+
+#[test]
+fn unread_input_does_not_reset_a_connection_that_has_answers_under_way() {
+    let server = serve(|_| {});
+    // With hardly any room for it here, the answer stays with the server's kernel.
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.set_recv_buffer_size(1).unwrap();
+    socket.connect(&server.address.into()).unwrap();
+    let mut client = TcpStream::from(socket);
+    let question = frame(b"question", &[b'b'; 8192]);
+    client.write_all(&[&question[..], &[0, 0, 0, 3], &[0; 100_000]].concat()).unwrap();
+    server.until("sent", |counted| counted.bytes_out == question.len() as u64);
+    let began = Instant::now();
+    while server.counted().open > 0 && began.elapsed() < Duration::from_millis(300) {
+        thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(read_to_close(&mut client).len(), question.len(), "to its last byte");
+}
+
+#[test]
+fn a_peer_at_fault_that_never_closes_is_closed() {
+    let server = serve(|_| {});
+    let mut client = server.connect();
+    let question = frame(b"question", b"body");
+    client.write_all(&[&question[..], &[0, 0, 0, 3]].concat()).unwrap();
+    assert_eq!(read_to_close(&mut client), question);
+    assert_eq!(server.counted().open, 1, "it may still read");
+    // What it still sends is thrown away.
+    client.write_all(&[0; 1000]).unwrap();
+    server.until("parted", |counted| counted.closed_malformed == 1 && counted.open == 0);
+}
+
+#[test]
 fn a_proxy_header_is_taken_only_from_where_it_may_come() {
     let question = frame(b"question", b"body");
     let bytes = [b"PROXY TCP4 10.1.2.3 10.9.9.9 8080 9876\r\n", &question[..]].concat();
-    let near = serve(|options| options.proxy_sources = vec!["127.0.0.0/8".parse().unwrap()]);
+    let near = serve(|options| options.access.proxies = vec!["127.0.0.0/8".parse().unwrap()]);
     let mut client = near.connect();
     client.write_all(&bytes).unwrap();
     assert_eq!(read(&mut client, question.len()), question);
-    let far = serve(|options| options.proxy_sources = vec!["10.0.0.0/8".parse().unwrap()]);
+    let far = serve(|options| options.access.proxies = vec!["10.0.0.0/8".parse().unwrap()]);
     let mut client = far.connect();
     client.write_all(&bytes).unwrap();
     assert!(read_to_close(&mut client).is_empty());

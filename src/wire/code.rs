@@ -111,6 +111,65 @@ pub fn is_write(code: i32) -> bool {
     )
 }
 
+/// Who has a reason to send a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sender {
+    /// Anybody: it reads. Also whatever is not known.
+    Anybody,
+    /// A broker: it changes what is known of brokers.
+    Broker,
+    /// Whoever runs the fleet, through `mqadmin` or a dashboard: it changes everything else.
+    Admin,
+}
+
+/// Who has a reason to send a request with this code.
+#[must_use]
+pub fn sender(code: i32) -> Sender {
+    match code {
+        request::REGISTER_BROKER
+        | request::UNREGISTER_BROKER
+        | request::BROKER_HEARTBEAT
+        | request::QUERY_DATA_VERSION
+        | request::REGISTER_TOPIC_IN_NAMESRV => Sender::Broker,
+        request::PUT_KV_CONFIG
+        | request::DELETE_KV_CONFIG
+        | request::DELETE_TOPIC_IN_NAMESRV
+        | request::WIPE_WRITE_PERM_OF_BROKER
+        | request::ADD_WRITE_PERM_OF_BROKER
+        | request::UPDATE_NAMESRV_CONFIG => Sender::Admin,
+        _ => Sender::Anybody,
+    }
+}
+
+/// Which requests a peer may send beside those that anybody may.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rights {
+    /// Those of a broker.
+    pub broker: bool,
+    /// Those of whoever runs the fleet.
+    pub admin: bool,
+}
+
+impl Rights {
+    /// Every request.
+    pub const ALL: Rights = Rights { broker: true, admin: true };
+
+    /// Whose request it is, if it is none of a peer with these rights.
+    #[must_use]
+    pub fn forbid(self, code: i32) -> Option<Sender> {
+        if self == Rights::ALL {
+            return None;
+        }
+        let sender = sender(code);
+        let may = match sender {
+            Sender::Anybody => true,
+            Sender::Broker => self.broker,
+            Sender::Admin => self.admin,
+        };
+        (!may).then_some(sender)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,5 +180,25 @@ mod tests {
         assert_eq!(request::name(218), None);
         assert_eq!(response::name(1500), Some("GO_AWAY"));
         assert_eq!(response::name(-1), None);
+    }
+
+    #[test]
+    fn what_changes_something_is_a_brokers_or_an_admins() {
+        for code in -1..1000 {
+            assert_eq!(is_write(code), sender(code) != Sender::Anybody, "{code}");
+        }
+    }
+
+    #[test]
+    fn rights_forbid_what_is_others_to_ask() {
+        let broker = Rights { broker: true, admin: false };
+        let nobody = Rights { broker: false, admin: false };
+        assert_eq!(Rights::ALL.forbid(318), None);
+        assert_eq!(broker.forbid(103), None);
+        assert_eq!(broker.forbid(318), Some(Sender::Admin));
+        assert_eq!(nobody.forbid(904), Some(Sender::Broker));
+        for code in [101, 105, 106, 206, 219, 224, 304, 311, 312, 313, 319, 901, 999] {
+            assert_eq!(nobody.forbid(code), None, "{code}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::error::WireError;
 use super::fields::ExtFields;
 use super::frame::FrameHead;
-use super::{header_binary, header_json};
+use super::{header_binary, header_json, header_plain};
 use crate::ids::Opaque;
 
 /// How a header is serialized: the frame's fifth byte (Java: `SerializeType`).
@@ -75,6 +75,7 @@ impl<'a> Command<'a> {
     ///
     /// When the header cannot be read; the connection is to be closed, as the stream cannot be
     /// trusted any more.
+    #[inline]
     pub fn decode(
         head: &FrameHead,
         frame: &'a [u8],
@@ -88,7 +89,12 @@ impl<'a> Command<'a> {
         };
         let mut command = Command { body, owner, ..Command::default() };
         match head.kind {
-            HeaderKind::Json => header_json::decode(header, &mut command)?,
+            HeaderKind::Json => {
+                if header_plain::decode(header, &mut command).is_none() {
+                    command = Command { body, owner, ..Command::default() };
+                    header_json::decode(header, &mut command)?;
+                }
+            }
             HeaderKind::Binary => header_binary::decode(header, &mut command)?,
         }
         Ok(command)

@@ -30,6 +30,7 @@ impl<'a> ExtFields<'a> {
 
     /// Adds a field; a null value takes an earlier field of that name away, as it does in Java's
     /// map.
+    #[inline]
     pub(super) fn put(
         &mut self,
         name: Cow<'a, str>,

@@ -15,22 +15,29 @@ use super::command::Command;
 use super::error::WireError;
 use crate::ids::Opaque;
 
+/// Bytes before the remark, and where its length begins.
+const HEAD_BYTES: usize = 17;
+
 /// Reads `header` into `command`. A text of no bytes is absent, which differs from the JSON form.
 pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<(), WireError> {
-    let mut cut = Cut { bytes: header, at: 0 };
-    command.code = i32::from(i16::from_be_bytes(cut.array("ends in the code")?));
-    let [_language] = cut.array("ends before the language")?;
-    command.version = i32::from(i16::from_be_bytes(cut.array("ends in the version")?));
-    command.opaque = Some(Opaque(i32::from_be_bytes(cut.array("ends in the opaque")?)));
-    command.flag = i32::from_be_bytes(cut.array("ends in the flag")?);
-    let remark = i32::from_be_bytes(cut.array("ends in the remark's length")?);
+    let Some((head, _)) = header.split_first_chunk::<HEAD_BYTES>() else {
+        return Err(WireError::Binary { reason: ends_in(header.len()), at: header.len() });
+    };
+    let [c0, c1, _language, v0, v1, o0, o1, o2, o3, f0, f1, f2, f3, remark @ ..] = *head;
+    command.code = i32::from(i16::from_be_bytes([c0, c1]));
+    command.version = i32::from(i16::from_be_bytes([v0, v1]));
+    command.opaque = Some(Opaque(i32::from_be_bytes([o0, o1, o2, o3])));
+    command.flag = i32::from_be_bytes([f0, f1, f2, f3]);
+    let mut cut = Cut { bytes: header, at: HEAD_BYTES, text: None };
+    let remark = i32::from_be_bytes(remark);
     command.remark = cut.text(remark, "remark is longer than the header")?;
     let fields = i32::from_be_bytes(cut.array("ends in the fields' length")?);
     if fields <= 0 {
         return Ok(());
     }
     let fields = cut.part(fields, "fields are longer than the header")?;
-    let mut cut = Cut { bytes: fields, at: 0 };
+    // Lengths below 128 are ASCII: nearly always the fields are text as a whole.
+    let mut cut = Cut { bytes: fields, at: 0, text: std::str::from_utf8(fields).ok() };
     while cut.at < fields.len() {
         let name = i16::from_be_bytes(cut.array("fields end in a name's length")?);
         let name = cut.text(i32::from(name), "name is longer than the fields")?;
@@ -43,13 +50,28 @@ pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<
     Ok(())
 }
 
+/// What is cut off in a header of fewer than [`HEAD_BYTES`].
+#[cold]
+fn ends_in(bytes: usize) -> &'static str {
+    match bytes {
+        0..2 => "ends in the code",
+        2..5 => "ends in the language or version",
+        5..9 => "ends in the opaque",
+        9..13 => "ends in the flag",
+        _ => "ends in the remark's length",
+    }
+}
+
 /// Takes pieces from the front; every length is checked against what is left.
 struct Cut<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// `bytes`, if they are known to be UTF-8.
+    text: Option<&'a str>,
 }
 
 impl<'a> Cut<'a> {
+    #[inline]
     fn array<const N: usize>(&mut self, reason: &'static str) -> Result<[u8; N], WireError> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         let part = rest.first_chunk().ok_or(WireError::Binary { reason, at: self.at })?;
@@ -57,6 +79,7 @@ impl<'a> Cut<'a> {
         Ok(*part)
     }
 
+    #[inline]
     fn part(&mut self, length: i32, reason: &'static str) -> Result<&'a [u8], WireError> {
         let end = usize::try_from(length).ok().and_then(|length| self.at.checked_add(length));
         let part = end.and_then(|end| self.bytes.get(self.at..end));
@@ -65,6 +88,7 @@ impl<'a> Cut<'a> {
         Ok(part)
     }
 
+    #[inline]
     fn text(
         &mut self,
         length: i32,
@@ -74,6 +98,10 @@ impl<'a> Cut<'a> {
         let part = self.part(length, reason)?;
         if part.is_empty() {
             return Ok(None);
+        }
+        // `None` as well where a part begins or ends within a character of the whole.
+        if let Some(text) = self.text.and_then(|whole| whole.get(at..self.at)) {
+            return Ok(Some(Cow::Borrowed(text)));
         }
         // Java puts U+FFFD where bytes are not UTF-8; names that are not what was sent help nobody.
         let text = std::str::from_utf8(part)

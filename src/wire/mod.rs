@@ -21,7 +21,9 @@ mod fields;
 pub mod frame;
 mod header_binary;
 mod header_json;
+mod header_plain;
 pub mod json;
+mod no_route;
 mod reply;
 mod request;
 
@@ -29,6 +31,7 @@ pub use command::{Command, HeaderKind};
 pub use error::{BodyError, Foreign, WireError};
 pub use fields::ExtFields;
 pub use frame::FrameHead;
+pub use no_route::put_no_route;
 pub use reply::{OpenFrame, Reply};
 pub use request::Request;
 

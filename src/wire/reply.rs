@@ -321,6 +321,15 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_may_be_larger_than_the_frames_that_java_peers_take() {
+        let body = vec![b' '; crate::limits::FRAME_BYTES_MAX];
+        let bytes = reply(&Reply::success(Opaque(5)), HeaderKind::Json, &body);
+        let length = u32::from_be_bytes(*bytes.first_chunk().expect("four bytes"));
+        assert_eq!(length as usize, bytes.len() - 4);
+        assert!(length as usize > crate::limits::FRAME_BYTES_MAX);
+    }
+
+    #[test]
     fn a_header_beyond_its_length_field_becomes_an_error() {
         let huge = "x".repeat(1 << 24);
         let huge = Reply { remark: Some(&huge), ..Reply::success(Opaque(5)) };

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! shard 0 --[ lane 0 ]--+
-//! shard 1 --[ lane 1 ]--+--> drained in turn, one request a lane --> writer
+//! shard 1 --[ lane 1 ]--+--> drained by number, the smallest first --> writer
 //! shard 2 --[ lane 2 ]--+
 //! ```
 //!
-//! A full lane gives the request back and never waits. Within a lane order is kept, so no heartbeat
-//! overtakes the registration before it. Between lanes there is no order.
+//! A full lane gives the request back and never waits. Requests come out in the order in which the
+//! shards accepted them, whichever lane they are in: a broker that lost a connection and registered
+//! anew on another, which another shard serves, is not undone by what it had said on the first.
 //!
 //! **Never:** a lane grows; a sender waits; a request leaves here without its bytes being counted
 //! off when it ends.
@@ -15,12 +16,14 @@
 use std::cell::Cell;
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam::queue::ArrayQueue;
+use crossbeam::utils::CachePadded;
 
 use crate::ids::ShardId;
 use crate::limits::{BODY_BUDGET_BYTES, LANE_REQUESTS_MAX};
+use crate::route::TopicList;
 use crate::writer::request::{WriteOp, WriteRequest};
 
 /// Wakes the writer. Must be sticky (an eventfd is): rung while the writer is awake, it makes the
@@ -47,6 +50,7 @@ fn lanes_of(
 ) -> (Vec<LaneSender>, LaneReceivers) {
     let queues: Vec<Arc<Queue>> =
         (0..shards).map(|_| Arc::new(ArrayQueue::new(requests_max))).collect();
+    let accepted: Accepted = Arc::default();
     let senders = queues
         .iter()
         .enumerate()
@@ -55,14 +59,19 @@ fn lanes_of(
             queue: Arc::clone(queue),
             unanswered: Cell::new(0),
             held: Arc::default(),
+            accepted: Arc::clone(&accepted),
             budget: Arc::clone(&budget),
             bell: Arc::clone(bell),
         })
         .collect();
-    (senders, LaneReceivers { queues, next: 0, budget })
+    let heads = (0..shards).map(|_| None).collect();
+    (senders, LaneReceivers { queues, heads, accepted, budget })
 }
 
 type Queue = ArrayQueue<Received>;
+/// The number of the next request that a shard accepts. Only writes count it up, which are rare
+/// beside queries.
+type Accepted = Arc<CachePadded<AtomicU64>>;
 
 /// A shard's end of its lane. Lives: one per shard, never leaves it (it is `Send`, but not `Sync`
 /// and not `Clone`).
@@ -79,7 +88,8 @@ pub struct LaneSender {
     /// atomic.
     unanswered: Cell<usize>,
     /// Requests that the writer has and is not done with, one-way ones and events included.
-    held: Arc<AtomicUsize>,
+    held: Arc<CachePadded<AtomicUsize>>,
+    accepted: Accepted,
     budget: Arc<BodyBudget>,
     bell: Bell,
 }
@@ -106,7 +116,10 @@ impl LaneSender {
             return Err(request);
         }
         let lease = BodyBudget::lease(&self.budget, &self.held, bytes_held(&request.op));
-        let item = Received { shard: self.shard, request, lease };
+        // AcqRel pairs with the writer's load in `LaneReceivers::drain`, and with the other shards:
+        // what they had pushed when they are seen to have counted on is there to be popped.
+        let number = self.accepted.fetch_add(1, Ordering::AcqRel);
+        let item = Received { shard: self.shard, number, request, lease };
         match self.queue.push(item) {
             Ok(()) => {
                 self.unanswered.set(self.unanswered.get() + usize::from(answered));
@@ -161,6 +174,8 @@ impl fmt::Debug for LaneSender {
 pub struct Received {
     /// The shard that sent it.
     pub shard: ShardId,
+    /// Its place among all requests of all shards.
+    pub number: u64,
     /// What is asked.
     pub request: WriteRequest,
     /// Counts the request and its bytes until it is dropped: keep it until the request is done.
@@ -171,28 +186,43 @@ pub struct Received {
 #[derive(Debug)]
 pub struct LaneReceivers {
     queues: Vec<Arc<Queue>>,
-    /// The lane whose turn it is: `< queues.len()`, or 0 if there is none.
-    next: usize,
+    /// The oldest request of each lane, once it has been looked at.
+    heads: Vec<Option<Received>>,
+    accepted: Accepted,
     budget: Arc<BodyBudget>,
 }
 
 impl LaneReceivers {
-    /// Appends at most `max` requests to `out` and returns how many.
+    /// Appends at most `max` requests to `out`, in the order in which they were accepted, and
+    /// returns how many.
     ///
-    /// Each lane in turn gives one, and the next call goes on where this one ended: a shard with a
-    /// full lane delays one request of another by at most one request a shard.
+    /// What was in a lane before another shard took its next number comes before that number. Two
+    /// requests that are being accepted at the same moment have no order, and get one here. A
+    /// request that a shard accepts while this runs may be left for the next call.
     pub fn drain(&mut self, max: usize, out: &mut Vec<Received>) -> usize {
-        let mut taken = 0;
-        let mut empty_in_a_row = 0;
-        while taken < max && empty_in_a_row < self.queues.len() {
-            if let Some(received) = self.queues[self.next].pop() {
-                out.push(received);
-                taken += 1;
-                empty_in_a_row = 0;
-            } else {
-                empty_in_a_row += 1;
+        // Read before the lanes are looked at: a lane found empty cannot have held, by then, a
+        // request accepted before one below this number. Acquire: see `LaneSender::try_send`.
+        let end = self.accepted.load(Ordering::Acquire);
+        for (head, queue) in self.heads.iter_mut().zip(&self.queues) {
+            if head.is_none() {
+                *head = queue.pop();
             }
-            self.next = (self.next + 1) % self.queues.len();
+        }
+        let mut taken = 0;
+        while taken < max {
+            let numbers = self.heads.iter().enumerate();
+            let numbers = numbers.filter_map(|(lane, head)| Some((head.as_ref()?.number, lane)));
+            let Some((number, lane)) = numbers.min().filter(|(number, _)| *number < end) else {
+                break;
+            };
+            let next = self.queues[lane].pop();
+            let received = std::mem::replace(&mut self.heads[lane], next).expect("just seen");
+            debug_assert!(
+                self.heads[lane].as_ref().is_none_or(|next| next.number > number),
+                "a shard counts up"
+            );
+            out.push(received);
+            taken += 1;
         }
         taken
     }
@@ -201,13 +231,14 @@ impl LaneReceivers {
     /// sleeping.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.queues.iter().all(|queue| queue.is_empty())
+        self.heads.iter().all(Option::is_none) && self.queues.iter().all(|queue| queue.is_empty())
     }
 
     /// Requests that wait in all lanes together.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.queues.iter().map(|queue| queue.len()).sum()
+        let heads = self.heads.iter().flatten().count();
+        heads + self.queues.iter().map(|queue| queue.len()).sum::<usize>()
     }
 
     /// The bytes that all requests with the writer hold.
@@ -224,16 +255,20 @@ impl LaneReceivers {
 /// bound is `bytes_max` and what the shards had already read when it was reached.
 #[derive(Debug)]
 pub struct BodyBudget {
-    used: AtomicUsize,
+    used: CachePadded<AtomicUsize>,
     bytes_max: usize,
 }
 
 impl BodyBudget {
     fn new(bytes_max: usize) -> Arc<BodyBudget> {
-        Arc::new(BodyBudget { used: AtomicUsize::new(0), bytes_max })
+        Arc::new(BodyBudget { used: CachePadded::default(), bytes_max })
     }
 
-    fn lease(budget: &Arc<BodyBudget>, held: &Arc<AtomicUsize>, bytes: usize) -> BodyLease {
+    fn lease(
+        budget: &Arc<BodyBudget>,
+        held: &Arc<CachePadded<AtomicUsize>>,
+        bytes: usize,
+    ) -> BodyLease {
         held.fetch_add(1, Ordering::Relaxed);
         // Relaxed: a count that guards no other memory. The request itself travels by the queue's
         // release and acquire; and since each lease is taken before the push and given back after
@@ -261,7 +296,7 @@ impl BodyBudget {
 #[derive(Debug)]
 pub struct BodyLease {
     budget: Arc<BodyBudget>,
-    held: Arc<AtomicUsize>,
+    held: Arc<CachePadded<AtomicUsize>>,
     bytes: usize,
 }
 
@@ -313,7 +348,8 @@ fn bytes_held(op: &WriteOp) -> usize {
         }
         WriteOp::DeleteKv { namespace, key } => namespace.len() + key.len(),
         WriteOp::UpdateSettings { body } => body.len(),
-        WriteOp::ConnectionClosed => 0,
+        WriteOp::ListTopics(TopicList::OfCluster(Some(cluster))) => cluster.len(),
+        WriteOp::ListTopics(_) | WriteOp::ConnectionClosed => 0,
     }
 }
 
@@ -372,6 +408,20 @@ mod tests {
     }
 
     #[test]
+    fn no_two_shards_count_in_one_cache_line() {
+        let (senders, lanes) = small(4, 2);
+        // Pairs of lines are fetched together.
+        let line = |place: *const AtomicUsize| place.addr() / 128;
+        let mut lines: Vec<usize> =
+            senders.iter().map(|sender| line(&raw const **sender.held)).collect();
+        lines.push(line(&raw const *lanes.budget().used));
+        let all = lines.len();
+        lines.sort_unstable();
+        lines.dedup();
+        assert_eq!(lines.len(), all);
+    }
+
+    #[test]
     fn the_bell_rings_after_each_push_and_not_for_a_refusal() {
         let rung = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&rung);
@@ -403,18 +453,18 @@ mod tests {
     }
 
     #[test]
-    fn lanes_are_drained_in_turn_across_calls() {
+    fn requests_come_out_in_the_order_in_which_they_were_accepted() {
         let (senders, mut lanes) = small(3, 8);
-        for number in 0..5 {
-            senders[0].try_send(event(0, number)).unwrap();
-        }
-        senders[1].try_send(event(1, 0)).unwrap();
-        senders[2].try_send(event(2, 0)).unwrap();
-        senders[2].try_send(event(2, 1)).unwrap();
-        assert_eq!(drained(&mut lanes, 2), [(0, 0), (1, 0)]);
-        assert_eq!(drained(&mut lanes, 3), [(2, 0), (0, 1), (2, 1)]);
+        let send = |shard: u16, number| {
+            senders[usize::from(shard)].try_send(event(shard, number)).unwrap();
+        };
+        [(0, 0), (0, 1), (2, 0)].into_iter().for_each(|(shard, number)| send(shard, number));
+        assert_eq!(drained(&mut lanes, 1), [(0, 0)]);
+        [(1, 0), (0, 2), (1, 1)].into_iter().for_each(|(shard, number)| send(shard, number));
+        assert_eq!(lanes.len(), 5);
+        assert_eq!(drained(&mut lanes, 3), [(0, 1), (2, 0), (1, 0)]);
         assert!(!lanes.is_empty());
-        assert_eq!(drained(&mut lanes, 9), [(0, 2), (0, 3), (0, 4)]);
+        assert_eq!(drained(&mut lanes, 9), [(0, 2), (1, 1)]);
         assert!(lanes.is_empty());
         assert_eq!(drained(&mut lanes, 9), []);
     }
@@ -466,6 +516,47 @@ mod tests {
         senders[0].try_send(with_body(60)).unwrap();
         drop((senders, lanes));
         assert_eq!(budget.used(), 0);
+    }
+
+    /// Two threads, each with a lane, take turns: what one sends it sends after the other's was
+    /// accepted. The writer drains all the while.
+    #[test]
+    fn what_is_accepted_later_comes_out_later_whatever_its_lane() {
+        const ROUNDS: u32 = 20_000;
+        let (senders, mut lanes) = small(2, 16);
+        let turn = Arc::new(AtomicU64::new(0));
+        let shards: Vec<_> = senders
+            .into_iter()
+            .map(|sender| {
+                let turn = Arc::clone(&turn);
+                thread::spawn(move || {
+                    let shard = sender.shard().0;
+                    for round in (u32::from(shard)..ROUNDS).step_by(2) {
+                        while turn.load(Ordering::Acquire) != u64::from(round) {
+                            thread::yield_now();
+                        }
+                        while sender.try_send(event(shard, round)).is_err() {
+                            thread::yield_now();
+                        }
+                        turn.fetch_add(1, Ordering::Release);
+                    }
+                })
+            })
+            .collect();
+        let mut expected = 0;
+        while expected < ROUNDS {
+            let batch = drained(&mut lanes, 5);
+            if batch.is_empty() {
+                thread::yield_now();
+            }
+            for (_, round) in batch {
+                assert_eq!(round, expected);
+                expected += 1;
+            }
+        }
+        for shard in shards {
+            shard.join().unwrap();
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //!   lanes --drain--> [take] --small--> tables --+            +--> post boxes (answers, closes)
 //!                       |                       +--> publish +
 //!                       +--large--> [slow] -----+            +--> notifier
+//!                       +--long lists--> [lists] (read only)
 //!                       +--KV, settings--> [durable] <--> store thread
 //! ```
 //!
@@ -14,6 +15,7 @@
 
 mod durable;
 pub mod lane;
+mod lists;
 mod registration;
 pub mod request;
 mod slow;
@@ -44,6 +46,7 @@ use crate::wire::code::response;
 pub use durable::{Durable, DurableFiles};
 
 use lane::{LaneReceivers, Received};
+use lists::Lists;
 use request::{ToShard, WriteAnswer, WriteOp};
 use slow::Slow;
 
@@ -84,6 +87,7 @@ pub struct Writer {
     liveness: Liveness,
     running: RunningClock,
     slow: Slow,
+    lists: Lists,
     answers: Vec<ToShard>,
     received: Vec<Received>,
     expired: Vec<MemberKey>,
@@ -109,6 +113,7 @@ impl Writer {
             liveness: Liveness::new(),
             running: RunningClock::start(now),
             slow: Slow::default(),
+            lists: Lists::default(),
             answers: Vec::new(),
             received: Vec::new(),
             expired: Vec::new(),
@@ -119,7 +124,7 @@ impl Writer {
 
     /// Works until told to stop; what was asked before that is answered, and what was acknowledged
     /// is on disk.
-    pub async fn run(mut self) {
+    pub fn run(mut self) {
         loop {
             // Acquire pairs with the release of whoever asks to stop: requests it saw sent are in
             // the lanes.
@@ -132,10 +137,7 @@ impl Writer {
             if stopping && !self.parts.durable.is_saving() {
                 break;
             }
-            match self.sleep_ms(now) {
-                Some(ms) => self.parts.bell.wait_for(Duration::from_millis(ms)).await,
-                None => self.parts.bell.wait().await,
-            }
+            self.parts.bell.sleep(self.sleep_ms(now).map(Duration::from_millis));
         }
         self.parts.durable.close();
     }
@@ -146,7 +148,7 @@ impl Writer {
         let mut received = std::mem::take(&mut self.received);
         self.parts.lanes.drain(WRITE_BATCH_MAX, &mut received);
         for request in received.drain(..) {
-            if self.slow.takes(&request) {
+            if self.has_to_queue(&request) {
                 self.note_life(&request, now);
                 self.slow.push(request, self.parts.clock.wall_ms());
             } else {
@@ -155,6 +157,7 @@ impl Writer {
         }
         self.received = received;
         self.work_slowly(now);
+        self.lists.work(&self.table, &mut self.answers);
         // A sign of life that waits in a lane counts: nobody is dropped before the lanes have been
         // read.
         let overdue = now.since_ms(self.expired_at) > EXPIRY_DELAY_MS;
@@ -170,7 +173,7 @@ impl Writer {
         }
         self.deliver();
         self.notify();
-        !self.parts.lanes.is_empty() || !self.slow.is_empty()
+        !self.parts.lanes.is_empty() || !self.slow.is_empty() || !self.lists.is_empty()
     }
 
     /// How long there is nothing to do unless the bell rings; `None` is for ever.
@@ -180,6 +183,20 @@ impl Writer {
             // Somebody still holds a replaced view: it is dropped here as soon as he lets go.
             None => (self.parts.publisher.retired() > 0).then_some(WAKE_MS),
         }
+    }
+
+    /// Whether the request must not be applied yet, since an earlier one that it bears on queues.
+    fn has_to_queue(&mut self, received: &Received) -> bool {
+        let conn = received.request.conn;
+        if !matches!(received.request.op, WriteOp::ConnectionClosed) {
+            return self.slow.takes(received);
+        }
+        // What a closed connection still had to say no longer counts. But a broker of it that is
+        // about to move to another connection, by a registration in the queue, moves first.
+        self.forget_requests(conn);
+        let members = self.liveness.on_connection(conn);
+        let mut names = members.iter().filter_map(|member| self.table.describe(*member));
+        names.any(|(group, _)| self.slow.waits_for(group))
     }
 
     /// A sign of life counts when it arrives, however long its request has to queue.
@@ -256,6 +273,10 @@ impl Writer {
             WriteOp::PutKv { .. } | WriteOp::DeleteKv { .. } | WriteOp::UpdateSettings { .. } => {
                 self.parts.durable.change(received);
             }
+            WriteOp::ListTopics(list) => {
+                let list = list.clone();
+                self.lists.push(list, received);
+            }
             WriteOp::ConnectionClosed => self.connection_closed(request.conn),
         }
     }
@@ -304,15 +325,18 @@ impl Writer {
         reply
     }
 
-    /// All brokers of the connection go, in one step; Java drops one and leaves the others to their
-    /// timeout.
-    fn connection_closed(&mut self, conn: ConnKey) {
+    fn forget_requests(&mut self, conn: ConnKey) {
         for received in self.slow.forget(conn) {
             // Its shard still counts on an answer, though nobody will read it.
             let asker = Asker { conn, reply_to: received.request.reply_to };
             let reply = Reply::refused(response::SYSTEM_ERROR, "the connection closed");
             push_answer(&mut self.answers, asker, reply);
         }
+    }
+
+    /// All brokers of the connection go, in one step; Java drops one and leaves the others to their
+    /// timeout.
+    fn connection_closed(&mut self, conn: ConnKey) {
         let gone = self.liveness.on_connection(conn);
         for member in &gone {
             self.log_gone(*member, "the broker's connection closed, broker dropped");

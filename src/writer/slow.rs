@@ -1,10 +1,13 @@
 //! Registrations too large to decode in one go, and what must not overtake them.
+//!
+//! The queue keeps the order of the lanes for all that a registration in it may bear on: requests
+//! of its connection, requests that name its group, and those about topics. Others pass.
 
 use std::collections::{HashMap, VecDeque};
 
 use ahash::RandomState;
 
-use crate::ids::{BrokerAddr, BrokerName, ConnKey};
+use crate::ids::{BrokerName, ConnKey};
 use crate::wire::body::register::{Layout, RegisterDecoder};
 
 use super::lane::Received;
@@ -23,8 +26,11 @@ pub(super) struct Slow {
     queue: VecDeque<Decoding>,
     /// Requests in the queue by connection.
     by_conn: HashMap<ConnKey, u32, RandomState>,
-    /// Registrations in the queue by broker.
-    by_broker: HashMap<(BrokerName, BrokerAddr), u32, RandomState>,
+    /// Requests in the queue by the group they name: a master and the slave that takes its place
+    /// are told apart by who comes later.
+    by_group: HashMap<BrokerName, u32, RandomState>,
+    /// Requests in the queue about a topic of several groups.
+    about_topics: usize,
 }
 
 /// A request in the queue.
@@ -41,24 +47,36 @@ pub(super) struct Decoding {
 
 impl Slow {
     /// Whether the request has to queue: a large registration, or one that would overtake an
-    /// earlier request of its connection or registration of its broker.
+    /// earlier request that it bears on.
+    ///
+    /// Signs of life (322, 904) wait for their connection alone: they count when they arrive. A
+    /// closed connection is the writer's to decide.
     pub fn takes(&self, received: &Received) -> bool {
         let request = &received.request;
         match &request.op {
-            // Acted on at once: what a closed connection still had to say no longer counts.
             WriteOp::ConnectionClosed => false,
             WriteOp::Register(register) if is_large(register) => true,
-            WriteOp::Register(register) if self.by_broker.contains_key(&broker(register)) => true,
-            _ => self.by_conn.contains_key(&request.conn),
+            // Any registration in the queue may bring the topic back, or the broker it is to be on.
+            op if is_about_topic(op) => !self.queue.is_empty(),
+            op => {
+                let waits = |group| self.about_topics > 0 || self.waits_for(group);
+                self.by_conn.contains_key(&request.conn) || group(op).is_some_and(waits)
+            }
         }
+    }
+
+    /// Whether a request that names this group is in the queue.
+    pub fn waits_for(&self, group: &BrokerName) -> bool {
+        self.by_group.contains_key(group)
     }
 
     pub fn push(&mut self, received: Received, wall_ms: i64) {
         let request = &received.request;
         *self.by_conn.entry(request.conn).or_default() += 1;
-        if let WriteOp::Register(register) = &request.op {
-            *self.by_broker.entry(broker(register)).or_default() += 1;
+        if let Some(group) = group(&request.op) {
+            *self.by_group.entry(group.clone()).or_default() += 1;
         }
+        self.about_topics += usize::from(is_about_topic(&request.op));
         self.queue.push_back(Decoding { received, wall_ms, digest: 0, decoder: None });
     }
 
@@ -76,9 +94,10 @@ impl Slow {
     pub fn done(&mut self, received: &Received) {
         let request = &received.request;
         count_down(&mut self.by_conn, &request.conn);
-        if let WriteOp::Register(register) = &request.op {
-            count_down(&mut self.by_broker, &broker(register));
+        if let Some(group) = group(&request.op) {
+            count_down(&mut self.by_group, group);
         }
+        self.about_topics -= usize::from(is_about_topic(&request.op));
     }
 
     pub fn is_empty(&self) -> bool {
@@ -111,8 +130,17 @@ fn is_large(register: &RegisterRequest) -> bool {
     register.body.len() > at_once
 }
 
-fn broker(register: &RegisterRequest) -> (BrokerName, BrokerAddr) {
-    (register.broker.clone(), register.addr.clone())
+/// The group whose members or topics the operation changes.
+fn group(op: &WriteOp) -> Option<&BrokerName> {
+    match op {
+        WriteOp::Register(register) => Some(&register.broker),
+        WriteOp::Unregister { broker, .. } | WriteOp::SetWritePerm { broker, .. } => Some(broker),
+        _ => None,
+    }
+}
+
+fn is_about_topic(op: &WriteOp) -> bool {
+    matches!(op, WriteOp::DeleteTopic { .. } | WriteOp::RegisterTopic { .. })
 }
 
 fn count_down<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, u32, RandomState>, key: &K) {

@@ -1,6 +1,9 @@
 //! The writer without threads: requests into lanes, one turn at a time, a clock that is an
 //! argument.
 
+mod lists;
+mod order;
+
 use bytes::Bytes;
 
 use super::lane::LaneSender;
@@ -8,25 +11,32 @@ use super::request::{RegisterRequest, WriteRequest};
 use super::*;
 use crate::ids::{BrokerAddr, BrokerId, ClusterName, ShardId};
 use crate::kv::KvTable;
+use crate::model::Dialect;
 use crate::publish::{Readers, View};
+use crate::route::RouteQuery;
 use crate::shard::mail::{self, Mail};
 use crate::store::StoreThread;
 use crate::wire::HeaderKind;
 
 struct Stage {
     writer: Writer,
-    lane: LaneSender,
-    mail: Mail,
+    lanes: Vec<LaneSender>,
+    mails: Vec<Mail>,
     readers: Readers,
     _folder: tempfile::TempDir,
 }
 
 fn stage() -> Stage {
+    stage_of(1)
+}
+
+/// A writer with so many shards.
+fn stage_of(shards: usize) -> Stage {
     let folder = tempfile::tempdir().unwrap();
     let bell = Doorbell::new().unwrap();
     let ring: Arc<dyn Fn() + Send + Sync> = Arc::new(|| ());
-    let (mut senders, lanes) = lane::lanes(1, Arc::clone(&ring));
-    let (post, mail) = mail::post().unwrap();
+    let (senders, lanes) = lane::lanes(shards, Arc::clone(&ring));
+    let (posts, mails) = (0..shards).map(|_| mail::post().unwrap()).unzip();
     let (publisher, readers) = Publisher::new(View::default());
     let clock = Clock::start();
     let files = DurableFiles {
@@ -36,7 +46,7 @@ fn stage() -> Stage {
     };
     let writer = Writer::new(WriterParts {
         lanes,
-        posts: vec![post],
+        posts,
         bell,
         publisher,
         durable: Durable::new(KvTable::default(), Arc::default(), files),
@@ -44,13 +54,19 @@ fn stage() -> Stage {
         clock,
         stop: Arc::default(),
     });
-    Stage { writer, lane: senders.remove(0), mail, readers, _folder: folder }
+    Stage { writer, lanes: senders, mails, readers, _folder: folder }
 }
 
 impl Stage {
     fn send(&self, conn: u32, opaque: Option<i32>, op: WriteOp) {
-        let request = WriteRequest { conn: conn_key(conn), reply_to: opaque.map(Opaque), op };
-        self.lane.try_send(request).expect("the lane has room");
+        self.send_to(0, conn, opaque, op);
+    }
+
+    /// Sends on a connection of this shard.
+    fn send_to(&self, shard: u16, conn: u32, opaque: Option<i32>, op: WriteOp) {
+        let conn = ConnKey { shard: ShardId(shard), slot: conn, generation: 0 };
+        let request = WriteRequest { conn, reply_to: opaque.map(Opaque), op };
+        self.lanes[usize::from(shard)].try_send(request).expect("the lane has room");
     }
 
     /// Turns until nothing is left to do.
@@ -60,22 +76,43 @@ impl Stage {
 
     /// What was posted: opaque and code of answers, `None` for a close.
     fn posted(&mut self) -> Vec<Option<(i32, i32)>> {
-        let letters = std::iter::from_fn(|| self.mail.take());
+        let code = |letter| match letter {
+            ToShard::Answer(answer) => Some((answer.opaque.0, answer.code)),
+            ToShard::Close(_) => None,
+        };
+        self.letters().into_iter().map(code).collect()
+    }
+
+    fn letters(&mut self) -> Vec<ToShard> {
+        let mut letters = Vec::new();
+        for (mail, lane) in self.mails.iter_mut().zip(&self.lanes) {
+            while let Some(letter) = mail.take() {
+                if matches!(letter, ToShard::Answer(_)) {
+                    lane.answered();
+                }
+                letters.push(letter);
+            }
+        }
         letters
-            .map(|letter| match letter {
-                ToShard::Answer(answer) => Some((answer.opaque.0, answer.code)),
-                ToShard::Close(_) => None,
-            })
-            .collect()
+    }
+
+    /// A topic's route; empty if it has none.
+    fn route(&self, topic: &str) -> String {
+        let dialect = Dialect::Standard;
+        let query = RouteQuery { dialect, acting_master: false, order_conf: None, zone: None };
+        let mut out = Vec::new();
+        self.readers.reader().with(|view| {
+            let routes = &view.routes;
+            if let Some(route) = routes.topic(topic) {
+                routes.write_route(route, &query, &mut out);
+            }
+        });
+        String::from_utf8(out).unwrap()
     }
 
     fn has_route(&self, topic: &str) -> bool {
         self.readers.reader().with(|view| view.routes.topic(topic).is_some())
     }
-}
-
-fn conn_key(slot: u32) -> ConnKey {
-    ConnKey { shard: ShardId(0), slot, generation: 0 }
 }
 
 /// A registration of `topics` topics `<broker>-0`, `<broker>-1`, and so on.
@@ -187,4 +224,56 @@ fn a_save_that_fails_is_refused_and_not_shown() {
     assert_eq!(stage.posted(), [Some((5, 1))]);
     assert_eq!(stage.readers.reader().with(|view| view.kv.get("n", "k").map(str::to_owned)), None);
     std::fs::remove_file(stage._folder.path()).unwrap();
+}
+
+#[test]
+fn a_negative_timeout_counts_as_none_given() {
+    let mut stage = stage();
+    stage.send(1, None, register("a", 2, Some(-1)));
+    stage.settle(0);
+    stage.settle(120_000);
+    assert!(stage.has_route("a-0"));
+    stage.settle(120_001);
+    assert!(!stage.has_route("a-0"));
+}
+
+#[test]
+fn bodies_of_217_and_322_are_bounded() {
+    let mut stage = stage();
+    stage.send(1, Some(1), register("a", 2, None));
+    for (opaque, bytes) in [(2, SMALL_BODY_BYTES_MAX), (4, SMALL_BODY_BYTES_MAX + 1)] {
+        // Blanks in front of what says nothing.
+        let body = Bytes::from(format!("{:>bytes$}", "null"));
+        let (cluster, addr) = ("C".into(), "a:1".into());
+        let query = WriteOp::QueryDataVersion { cluster, addr, body: body.clone() };
+        stage.send(1, Some(opaque), query);
+        stage.send(1, Some(opaque + 1), WriteOp::RegisterTopic { topic: "t".into(), body });
+    }
+    stage.settle(0);
+    let code = |opaque| i32::from(opaque > 3);
+    assert_eq!(stage.posted(), [1, 2, 3, 4, 5].map(|opaque| Some((opaque, code(opaque)))));
+}
+
+#[test]
+fn parts_of_static_topics_in_the_name_of_another_group_are_left_out() {
+    let mut stage = stage();
+    let mapping = |group: &str| {
+        format!("{{\"bname\":\"{group}\",\"currIdMap\":{{0:0}},\"topic\":\"{group}-0\"}}")
+    };
+    let WriteOp::Register(mut request) = register("a", 0, None) else {
+        unreachable!("it makes a registration")
+    };
+    let topics = "\"a-0\":{\"topicName\":\"a-0\"},\"b-0\":{\"topicName\":\"b-0\"}";
+    let body = format!(
+        "{{\"topicConfigSerializeWrapper\":{{\"topicConfigTable\":{{{topics}}},\
+         \"topicQueueMappingInfoMap\":{{\"a-0\":{},\"b-0\":{}}}}}}}",
+        mapping("a"),
+        mapping("b")
+    );
+    request.body = Bytes::from(body);
+    stage.send(1, Some(1), WriteOp::Register(request));
+    stage.settle(0);
+    assert_eq!(stage.posted(), [Some((1, 0))]);
+    assert!(stage.route("a-0").contains("topicQueueMappingByBroker"), "{}", stage.route("a-0"));
+    assert!(!stage.route("b-0").contains("topicQueueMappingByBroker"), "{}", stage.route("b-0"));
 }

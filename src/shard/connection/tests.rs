@@ -1,3 +1,4 @@
+use super::super::access::Access;
 use super::*;
 use crate::ids::ShardId;
 
@@ -6,6 +7,7 @@ use crate::ids::ShardId;
 #[derive(Default)]
 struct Echo {
     frames: Vec<Vec<u8>>,
+    rights: Vec<Rights>,
     shared: usize,
 }
 
@@ -13,6 +15,7 @@ impl Requests for Echo {
     fn request(
         &mut self,
         _conn: ConnKey,
+        rights: Rights,
         head: &FrameHead,
         frame: &[u8],
         owner: Option<&Bytes>,
@@ -24,10 +27,11 @@ impl Requests for Echo {
             self.shared += 1;
         }
         self.frames.push(frame.to_vec());
+        self.rights.push(rights);
         match frame[8] {
             b'X' => return Err(WireError::Kind { kind: 9 }),
-            b'L' => return Ok(Served { owed: true, tell_close: false }),
-            b'B' => return Ok(Served { owed: false, tell_close: true }),
+            b'L' => return Ok(Served { owed: true, ..Served::default() }),
+            b'B' => return Ok(Served { tell_close: true, ..Served::default() }),
             b'H' => out.extend(std::iter::repeat_n(1, OUTPUT_HIGH_WATER_BYTES + 1)),
             _ => out.extend_from_slice(frame),
         }
@@ -50,11 +54,11 @@ fn connection() -> Connection {
 }
 
 fn connection_in(mode: Mode) -> Connection {
-    Connection::new(ConnKey { shard: ShardId(0), slot: 3, generation: 9 }, mode)
+    Connection::new(ConnKey { shard: ShardId(0), slot: 3, generation: 9 }, mode, Rights::ALL)
 }
 
-fn anybody() -> bool {
-    true
+fn named(network: &str) -> Access {
+    Access { proxies: vec![network.parse().unwrap()], ..Access::default() }
 }
 
 /// As [`feed`], for bytes that must be acceptable.
@@ -67,6 +71,7 @@ fn feed_well(connection: &mut Connection, bytes: &[u8]) -> Echo {
 /// Feeds `bytes` in pieces of `piece`.
 fn feed(connection: &mut Connection, bytes: &[u8], piece: usize) -> (Echo, Result<(), Fault>) {
     let mut echo = Echo::default();
+    let anybody = Door { access: &Access::default(), peer: &|| None };
     for piece in bytes.chunks(piece) {
         if let Err(fault) = connection.received(piece, &anybody, &mut echo) {
             return (echo, Err(fault));
@@ -236,12 +241,34 @@ fn a_proxy_header_is_consumed_once_in_any_pieces() {
 #[test]
 fn a_proxy_header_from_a_stranger_is_refused_and_a_frame_is_not() {
     let mut echo = Echo::default();
-    let stranger = || false;
+    let access = named("10.0.0.0/8");
+    let stranger = Door { access: &access, peer: &|| "127.0.0.1".parse().ok() };
     let line = b"PROXY UNKNOWN\r\n";
     let result = connection().received(line, &stranger, &mut echo);
     assert_eq!(result, Err(Fault::ProxyNotAllowed));
     connection().received(&frame(b"question", 9), &stranger, &mut echo).unwrap();
     assert_eq!(echo.frames.len(), 1);
+}
+
+#[test]
+fn rights_are_those_of_the_one_a_named_proxy_speaks_for() {
+    let admins = vec!["10.1.0.0/16".parse().unwrap()];
+    let access = Access { admins, ..named("127.0.0.1") };
+    let door = Door { access: &access, peer: &|| "127.0.0.1".parse().ok() };
+    let none = Rights { broker: true, admin: false };
+    for (header, rights) in [
+        ("PROXY TCP4 10.1.2.3 10.9.9.9 8080 9876\r\n", Rights::ALL),
+        ("PROXY TCP4 10.2.2.3 10.9.9.9 8080 9876\r\n", none),
+        ("PROXY UNKNOWN\r\n", none),
+        ("", none),
+    ] {
+        let key = ConnKey { shard: ShardId(0), slot: 3, generation: 9 };
+        let mut connection = Connection::new(key, Mode::Disabled, none);
+        let mut echo = Echo::default();
+        let bytes = [header.as_bytes(), &frame(b"question", 3)].concat();
+        connection.received(&bytes, &door, &mut echo).unwrap();
+        assert_eq!(echo.rights, [rights], "{header}");
+    }
 }
 
 #[test]
@@ -324,7 +351,8 @@ fn a_stranger_is_closed_for_the_begin_of_a_proxy_header() {
     let signature = b"\r\n\r\n\0\r\nQUIT\n";
     for begin in [&signature[..], b"PROXY TCP4 1"] {
         let mut connection = connection();
-        let stranger = || false;
+        let access = named("10.0.0.0/8");
+        let stranger = Door { access: &access, peer: &|| "127.0.0.1".parse().ok() };
         let mut echo = Echo::default();
         assert_eq!(connection.received(&begin[..11], &stranger, &mut echo), Ok(()));
         let result = connection.received(&begin[11..], &stranger, &mut echo);

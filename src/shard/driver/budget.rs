@@ -129,24 +129,13 @@ mod tests {
     use crate::shard::connection::Connection;
     use crate::shard::driver::Seat;
     use crate::tls::options::Mode;
+    use crate::wire::code::Rights;
 
     #[test]
     fn a_frame_that_does_not_end_counts_as_silence_whatever_comes() {
-        let seat = Seat {
-            connection: Connection::new(
-                ConnKey { shard: ShardId(0), slot: 0, generation: 0 },
-                Mode::Disabled,
-            ),
-            active_s: 1000,
-            frame_since_s: Some(940),
-            channel: None,
-            tls_since_s: 0,
-            held: Held::default(),
-            paused: false,
-            parked: false,
-            dirty: false,
-            leaving: None,
-        };
+        let key = ConnKey { shard: ShardId(0), slot: 0, generation: 0 };
+        let connection = Connection::new(key, Mode::Disabled, Rights::ALL);
+        let seat = Seat { frame_since_s: Some(940), ..Seat::new(connection, 1000) };
         assert_eq!(seat.silent_since_s(1000), 1000);
         assert_eq!(seat.silent_since_s(1001), 0);
         assert_eq!(Seat { frame_since_s: None, ..seat }.silent_since_s(1001), 1000);

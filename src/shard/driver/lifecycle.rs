@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 
 use super::budget::Held;
-use super::{Alarms, Driver, Reason, Seat, seat_mut, seconds};
+use super::{Alarms, Driver, Reason, Seat, peer_ip, seat_mut, seconds};
 use crate::clock::Tick;
 use crate::ids::ConnKey;
 use crate::limits::{ACCEPT_RETRY_MS, LOOK_AGAIN_MS, RUNNING_STEP_MS_MAX, VIEW_REFRESH_MS};
@@ -12,24 +12,19 @@ use crate::ring::Key;
 use crate::shard::connection::{Connection, Fault};
 use crate::shard::service::Service;
 use crate::shard::shutdown::Stage;
+use crate::wire::code::{self, Rights};
 
 impl<S: Service> Driver<S> {
     pub(super) fn accepted(&mut self, key: Key) {
         self.counters.accepted.add(1);
         let now_s = seconds(self.running);
         let conn = ConnKey { shard: self.shard, slot: key.slot, generation: key.generation };
-        let seat = Seat {
-            connection: Connection::new(conn, self.secure.tls.mode()),
-            channel: None,
-            tls_since_s: 0,
-            active_s: now_s,
-            frame_since_s: None,
-            held: Held::default(),
-            paused: false,
-            parked: false,
-            dirty: false,
-            leaving: None,
+        let rights = match self.access.is_limited() {
+            true => self.access.rights(peer_ip(&self.ring, key)),
+            false => Rights::ALL,
         };
+        let connection = Connection::new(conn, self.secure.tls.mode(), rights);
+        let seat = Seat::new(connection, now_s);
         let index = key.slot as usize;
         if self.seats.len() <= index {
             self.seats.resize_with(index + 1, || None);
@@ -66,6 +61,7 @@ impl<S: Service> Driver<S> {
     /// Draws the consequences after a connection has served something: send, read on or pause,
     /// close.
     pub(super) fn settle(&mut self, key: Key, result: Result<(), Fault>) {
+        self.tell_trespass(key);
         if let Err(fault) = result {
             self.fault(key, &fault);
         }
@@ -78,15 +74,14 @@ impl<S: Service> Driver<S> {
         if let Some(buffer) = connection.reclaim() {
             self.spares.give(buffer);
         }
-        if let Some(reason) = seat.leaving {
-            let done = match reason {
-                // What it was sent may still arrive; what it is owed does not matter any more.
-                Reason::Malformed | Reason::Foreign | Reason::Proxy | Reason::Tls => seat.flushed(),
-                _ => seat.quiet(),
-            };
-            if done && !seat.end_channel(&mut self.spares) {
-                return self.close(key, reason);
-            }
+        if seat.parting {
+            return;
+        }
+        if let Some(reason) = seat.leaving
+            && seat.quiet()
+            && !seat.end_channel(&mut self.spares)
+        {
+            return self.part(key, reason);
         }
         if !seat.dirty && seat.has_output() {
             seat.dirty = true;
@@ -99,7 +94,7 @@ impl<S: Service> Driver<S> {
         let held_back = over_budget && connection.in_large_frame();
         let park = held_back && !seat.parked;
         seat.parked |= park;
-        let pause = held_back || connection.stalled();
+        let pause = held_back || connection.stalled() || connection.in_hello();
         if pause != seat.paused {
             seat.paused = pause;
             if pause {
@@ -132,6 +127,7 @@ impl<S: Service> Driver<S> {
             return;
         }
         let Some(mut seat) = self.seats[key.slot as usize].take() else { return };
+        let reason = seat.leaving.filter(|_| seat.parting).unwrap_or(reason);
         self.held.exchange(seat.held, Held::default());
         let counters = &self.counters;
         counters.open.set(counters.open.get().saturating_sub(1));
@@ -173,16 +169,38 @@ impl<S: Service> Driver<S> {
         };
         self.complain(key, fault);
         self.leave(key, reason);
+        self.limit_parting(key);
     }
 
     /// Says why a connection is closed, unless that was said of others a moment ago.
     pub(super) fn complain(&mut self, key: Key, why: &dyn fmt::Display) {
         if let Some(left_out) = self.faults.may_write(self.now) {
-            let source = seat_mut(&mut self.seats, key).and_then(|seat| seat.connection.source());
-            let peer = source.or_else(|| self.ring.peer(key));
-            let peer = peer.map_or_else(|| "a peer that is gone".to_owned(), |at| at.to_string());
+            let peer = self.name_of(key);
             tracing::warn!(shard = self.shard.0, left_out, "closing {peer}: {why}");
         }
+    }
+
+    /// Says what a peer had no right to, unless that was said of others a moment ago.
+    fn tell_trespass(&mut self, key: Key) {
+        let Some(seat) = seat_mut(&mut self.seats, key) else { return };
+        let Some(code) = seat.connection.take_forbidden() else { return };
+        if let Some(left_out) = self.trespasses.may_write(self.now) {
+            let peer = self.name_of(key);
+            let name = code::request::name(code).unwrap_or("unknown");
+            let shard = self.shard.0;
+            tracing::warn!(
+                shard,
+                left_out,
+                "refused request {code} ({name}) of {peer}: see adminFrom and brokerFrom"
+            );
+        }
+    }
+
+    /// The peer, or whom a load balancer speaks for, for the log.
+    fn name_of(&mut self, key: Key) -> String {
+        let source = seat_mut(&mut self.seats, key).and_then(|seat| seat.connection.source());
+        let peer = source.or_else(|| self.ring.peer(key));
+        peer.map_or_else(|| "a peer that is gone".to_owned(), |at| at.to_string())
     }
 
     pub(super) fn refused(&mut self) {
@@ -256,10 +274,12 @@ impl<S: Service> Driver<S> {
         }
         self.close_idle();
         self.close_unready();
+        self.close_parted();
         let idle = self.wheel.as_ref().and_then(|wheel| wheel.next_s());
         let idle = idle.map(|second| self.by_running(second));
         let Alarms { accept, look_again, drained, refresh, .. } = self.alarms;
-        let rest = [accept, look_again, drained, idle, self.secure.next()];
+        let parting = self.partings.front().map(|(at, _)| *at);
+        let rest = [accept, look_again, drained, idle, parting, self.secure.next()];
         self.alarm(rest.into_iter().flatten().fold(refresh, Tick::min));
     }
 

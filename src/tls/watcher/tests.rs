@@ -115,7 +115,7 @@ fn a_new_password_is_tried_with_the_same_files() {
     assert_eq!(serial(&watch), "09");
 }
 
-/// Case 31: each reload of a Java server leaked memory.
+/// Each reload of a Java server leaked memory (#10398).
 #[test]
 fn two_hundred_replacements_keep_one_material() {
     let folder = tempfile::tempdir().unwrap();

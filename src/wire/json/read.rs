@@ -525,7 +525,7 @@ impl<'a> Reader<'a> {
 
 /// Bytes before the first `quote` or backslash, eight at a time: most time of reading goes here.
 #[inline]
-fn clean_length(bytes: &[u8], quote: u8) -> usize {
+pub(in crate::wire) fn clean_length(bytes: &[u8], quote: u8) -> usize {
     const ONES: u64 = u64::from_le_bytes([1; 8]);
     const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
     // Sets the high bit of each byte that is zero, and perhaps of some above the lowest such one.

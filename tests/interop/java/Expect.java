@@ -2,6 +2,10 @@ import java.util.function.Predicate;
 
 /** Assertions, at once or within a deadline. A failure is always a {@link Mismatch}. */
 final class Expect {
+    /** A closed connection is seen at once; this allows for a busy machine. */
+    static final double AT_ONCE_SECONDS = 5;
+    /** One turn, and what a broker needs to notice that the server can be reached again. */
+    static final double ONE_HEARTBEAT_SECONDS = Broker.HEARTBEAT_SECONDS + 2;
     private static final long POLL_MILLIS = 100;
 
     private Expect() { }

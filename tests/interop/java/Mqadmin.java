@@ -10,10 +10,11 @@ import java.util.concurrent.TimeoutException;
 
 /** The real mqadmin, kept in one JVM ({@link MqadminHost}) for all commands of a run. */
 final class Mqadmin {
-    private static final int ANSWER_SECONDS = 30;
+    private static final int ANSWER_SECONDS = 60;
 
     private final Setup setup;
     private final String name;
+    private final JarSet set;
     private final String[] jvmOptions;
     private final ExecutorService reader = Executors.newSingleThreadExecutor(task -> {
         Thread thread = new Thread(task, "mqadmin answers");
@@ -25,16 +26,17 @@ final class Mqadmin {
     private DataInputStream answers;
     private volatile Answer last = new Answer("(none)", "");
 
-    Mqadmin(Setup setup, String name, String... jvmOptions) {
+    Mqadmin(Setup setup, String name, JarSet set, String... jvmOptions) {
         this.setup = setup;
         this.name = name;
+        this.set = set;
         this.jvmOptions = jvmOptions;
     }
 
     void start() throws IOException {
         var folder = setup.runFolder.resolve(name);
         // Its output is part of the answers, so its logging is off.
-        List<String> command = setup.jvm(folder, 256, jvmOptions);
+        List<String> command = setup.jvm(set, folder, 256, jvmOptions);
         command.add(1, "-Dinterop.log=OFF");
         command.add("MqadminHost");
         program = Program.startPiped(name, folder, Setup.environment(folder), command);

@@ -6,7 +6,7 @@ import java.util.List;
 
 /** A name server: guidepost, the Java NameServer, or one that is already there. */
 final class NameServer {
-    private static final int START_SECONDS = 30;
+    private static final int START_SECONDS = 120;
     private static final int STOP_SECONDS = 20;
 
     private final Setup setup;
@@ -64,7 +64,7 @@ final class NameServer {
         if (setup.kind == Setup.Kind.JAVA) {
             // The Java server reads some settings, those of TLS, from nowhere else.
             String[] options = settings.stream().map(line -> "-D" + line).toArray(String[]::new);
-            command.addAll(setup.jvm(folder, 256, options));
+            command.addAll(setup.jvm(JarSet.V5, folder, 256, options));
             command.add("org.apache.rocketmq.namesrv.NamesrvStartup");
         } else {
             command.add(setup.server);

@@ -70,6 +70,22 @@ final class Program {
         process.toHandle().destroy();
     }
 
+    /** Sends STOP: it stands still, with its connections open, until {@link #thaw}. */
+    void freeze() throws Exception {
+        signal("STOP");
+    }
+
+    /** Sends CONT. */
+    void thaw() throws Exception {
+        signal("CONT");
+    }
+
+    private void signal(String signal) throws Exception {
+        int exit = new ProcessBuilder("kill", "-" + signal, Long.toString(process.pid()))
+            .inheritIO().start().waitFor();
+        Expect.equal("the exit code of kill -" + signal + " " + name, 0, exit);
+    }
+
     /** Sends KILL and waits for the end. */
     void kill() {
         process.destroyForcibly();
@@ -85,14 +101,22 @@ final class Program {
         return process.exitValue();
     }
 
-    /** The last lines of the log. */
-    List<String> tail(int count) {
-        List<String> lines;
+    /** The lines of the log that contain a text. */
+    List<String> logged(String text) {
+        return log().stream().filter(line -> line.contains(text)).toList();
+    }
+
+    private List<String> log() {
         try {
-            lines = new String(Files.readAllBytes(log)).lines().toList();
+            return new String(Files.readAllBytes(log)).lines().toList();
         } catch (IOException e) {
             return List.of("(no log: " + e.getMessage() + ")");
         }
+    }
+
+    /** The last lines of the log. */
+    List<String> tail(int count) {
+        List<String> lines = log();
         return lines.subList(Math.max(0, lines.size() - count), lines.size());
     }
 

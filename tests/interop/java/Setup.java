@@ -2,7 +2,9 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -24,14 +26,18 @@ final class Setup {
     final String server;
     /** A folder made afresh for each run; every program has its own folder in it. */
     final Path runFolder;
-    private final Path logback;
+    /** The folder of jars and classes. */
+    private final Path folder;
+    /** The folder of {@code tests/interop}. */
+    private final Path sources;
     private int nextPort;
 
     /** {@code server}: "java", HOST:PORT, or the path of the guidepost program. */
-    Setup(String server, Path runFolder, Path logback, int firstPort) {
+    Setup(String server, Path folder, Path sources, int firstPort) {
         this.server = server;
-        this.runFolder = runFolder;
-        this.logback = logback;
+        this.folder = folder;
+        this.runFolder = folder.resolve("run");
+        this.sources = sources;
         this.nextPort = firstPort;
         if (server.equals("java")) kind = Kind.JAVA;
         else if (server.matches("[^/]+:\\d+")) kind = Kind.GIVEN;
@@ -75,8 +81,12 @@ final class Setup {
         }
     }
 
-    /** The command of a JVM with this suite's class path; a program and its arguments follow. */
-    List<String> jvm(Path folder, int heapMegabytes, String... options) {
+    /**
+     * The command of a JVM with the jars and test programs of one set; a program and its
+     * arguments follow. Its own files go to {@code home}.
+     */
+    List<String> jvm(JarSet set, Path home, int heapMegabytes, String... options)
+            throws IOException {
         List<String> command = new ArrayList<>();
         command.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
         command.add("-Xmx" + heapMegabytes + "m");
@@ -87,13 +97,39 @@ final class Setup {
             command.add("--add-opens=java.base/" + part + "=ALL-UNNAMED");
         }
         command.add("--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED");
-        command.add("-Drmq.logback.configurationFile=" + logback);
+        command.addAll(logging(set, home));
         // Settings, offsets and unpacked native libraries land below these two.
-        command.add("-Duser.home=" + folder);
-        command.add("-Djava.io.tmpdir=" + folder);
+        command.add("-Duser.home=" + home);
+        command.add("-Djava.io.tmpdir=" + home);
         command.addAll(List.of(options));
-        command.addAll(List.of("-cp", System.getProperty("java.class.path")));
+        command.addAll(List.of("-cp", folder.resolve("classes").resolve(set.folder) + ":"
+            + folder.resolve("jars").resolve(set.folder) + "/*"));
         return command;
+    }
+
+    /** Options that have a program log to its own output alone. */
+    private List<String> logging(JarSet set, Path home) throws IOException {
+        if (set == JarSet.V5) {
+            return List.of("-Drmq.logback.configurationFile=" + sources.resolve("logback-5.xml"));
+        }
+        // 4.9.7 insists on finding these in its ROCKETMQ_HOME.
+        Path file = sources.resolve("logback-4.xml");
+        Files.createDirectories(home.resolve("conf"));
+        for (String program : List.of("broker", "namesrv", "tools")) {
+            Files.copy(file, home.resolve("conf/logback_" + program + ".xml"),
+                StandardCopyOption.REPLACE_EXISTING);
+        }
+        return List.of("-Dlogback.configurationFile=" + file);
+    }
+
+    /** What a tool has made of its folder. */
+    Path made(Tool tool) {
+        return folder.resolve("clients").resolve(tool.folder);
+    }
+
+    /** A file or folder of {@code tests/interop}. */
+    Path source(String name) {
+        return sources.resolve(name);
     }
 
     /** The environment of every program: a home of its own. */

@@ -77,9 +77,9 @@ final class Tls {
     }
 
     /** Options of a broker's JVM: it serves TLS alone, and is a client of the name server. */
-    List<String> ofBroker() {
+    String[] ofBroker() {
         List<String> options = new ArrayList<>(List.of(ofClient()));
         options.add("-Dtls.server.mode=enforcing");
-        return options;
+        return options.toArray(new String[0]);
     }
 }

@@ -5,6 +5,8 @@ import java.io.EOFException;
 import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.PrintStream;
+import java.lang.reflect.Field;
+import java.util.List;
 import java.util.concurrent.locks.LockSupport;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
@@ -43,19 +45,22 @@ final class MqadminHost {
         PrintStream both = new PrintStream(printed, true);
         System.setOut(both);
         System.setErr(both);
-        Commands.forget();
         try {
+            forgetCommands();
             MQAdminStartup.main0(arguments, null);
-        } catch (RuntimeException | Error e) {
+        } catch (ReflectiveOperationException | RuntimeException | Error e) {
             e.printStackTrace(both);
         }
         return printed.toByteArray();
     }
 
     /** Some commands keep a client that they have closed: has mqadmin make new ones. */
-    private static final class Commands extends MQAdminStartup {
-        static void forget() {
-            SUB_COMMANDS.clear();
+    private static void forgetCommands() throws IllegalAccessException {
+        // The one list of the class; its name is not that of 4.9.7 in 5.5.0.
+        for (Field field : MQAdminStartup.class.getDeclaredFields()) {
+            if (field.getType() != List.class) continue;
+            field.setAccessible(true);
+            ((List<?>) field.get(null)).clear();
         }
     }
 

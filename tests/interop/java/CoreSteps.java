@@ -2,74 +2,70 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.util.HashSet;
 import java.util.List;
-import java.util.Locale;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.regex.MatchResult;
 import java.util.stream.Collectors;
 
 /**
- * What is shown. Each step makes the topics that it needs, so that each can run alone; the order
- * is that of {@link #ALL}.
+ * mqadmin, the Java client, restarts, TLS. Each step makes the topics that it needs, so that each
+ * can run alone; the order is that of {@link #ALL}.
  */
-final class Steps {
+final class CoreSteps {
     private static final List<String> A = List.of(Fleet.A);
     private static final List<String> BOTH = List.of(Fleet.A, Fleet.B);
     /** The one namespace of key-values that mqadmin can read back. */
     private static final String READABLE = "ORDER_TOPIC_CONFIG";
-    /** A closed connection is seen at once; this allows for a busy machine. */
-    private static final double AT_ONCE_SECONDS = 5;
-    /** One turn, and what a broker needs to notice that the server can be reached again. */
-    private static final double ONE_HEARTBEAT_SECONDS = Broker.HEARTBEAT_SECONDS + 2;
 
     static final List<Step> ALL = List.of(
         new Step("clusterList", "brokers register, with JSON and with binary headers",
-            BOTH, Steps::clusterList),
+            BOTH, CoreSteps::clusterList),
         new Step("updateTopic", "a new topic's route appears, with its queue numbers",
-            BOTH, Steps::updateTopic),
+            BOTH, CoreSteps::updateTopic),
         new Step("topicList", "topics are listed, each once; topicClusterList knows the cluster",
-            BOTH, Steps::topicList),
+            BOTH, CoreSteps::topicList),
         new Step("topicRoute", "routes are readable; a missing topic has code 17",
-            BOTH, Steps::topicRoute),
+            BOTH, CoreSteps::topicRoute),
         new Step("sendMessage", "a message is stored on the broker of the route",
-            BOTH, Steps::sendMessage),
+            BOTH, CoreSteps::sendMessage),
         new Step("consumeMessage", "the message that was sent comes back",
-            BOTH, Steps::consumeMessage),
+            BOTH, CoreSteps::consumeMessage),
         new Step("updateKvConfig", "a key-value is written, replaced, read back, deleted",
-            List.of(), Steps::updateKvConfig),
+            List.of(), CoreSteps::updateKvConfig),
         new Step("updateOrderConf", "an order configuration is written, read back, deleted",
-            List.of(), Steps::updateOrderConf),
+            List.of(), CoreSteps::updateOrderConf),
         new Step("getNamesrvConfig", "settings are shown under the names operators know",
-            List.of(), Steps::getNamesrvConfig),
+            List.of(), CoreSteps::getNamesrvConfig),
         new Step("wipeWritePerm", "all topics of one broker become read-only",
-            BOTH, Steps::wipeWritePerm),
+            BOTH, CoreSteps::wipeWritePerm),
         new Step("addWritePerm", "and become writable again",
-            BOTH, Steps::addWritePerm),
+            BOTH, CoreSteps::addWritePerm),
         new Step("deleteTopic", "a deleted topic has no route and is not listed",
-            BOTH, Steps::deleteTopic),
+            BOTH, CoreSteps::deleteTopic),
         new Step("client-json", "a Java client sends 100 messages, and receives all of them",
             BOTH, fleet -> roundTrip(fleet, "client-json")),
         new Step("client-binary", "the same with RocketMQ's binary header",
             BOTH, fleet -> roundTrip(fleet, "client-binary",
                 "-Drocketmq.serialize.type=ROCKETMQ")),
         new Step("compressed-register", "a broker with compressedRegister=true registers",
-            List.of(Fleet.COMPRESSING), Steps::compressedRegister)
+            List.of(Fleet.COMPRESSING), CoreSteps::compressedRegister)
             .thatDiffers("broker 5.5.0 compresses the body and says that it did not"),
         new Step("server-kill-keeps-kv", "acknowledged key-values survive kill -9 of the server",
-            List.of(), Steps::serverKillKeepsKv).thatControlsServers(),
+            List.of(), CoreSteps::serverKillKeepsKv).thatControlsServers(),
         new Step("server-stop", "SIGTERM ends the server, with exit code 0",
-            List.of(), Steps::serverStop).thatControlsServers()
+            List.of(), CoreSteps::serverStop).thatControlsServers()
             .thatDiffers("a JVM that is stopped exits with 143"),
         new Step("broker-kill", "after kill -9 of its broker a topic has no route",
-            BOTH, Steps::brokerKill),
+            BOTH, CoreSteps::brokerKill),
         new Step("server-restart", "a restarted server has the route within one heartbeat",
-            A, Steps::serverRestart).thatControlsServers(),
+            A, CoreSteps::serverRestart).thatControlsServers(),
         new Step("broker-stop", "after SIGTERM to its broker a topic has no route",
-            A, Steps::brokerStop),
-        new Step("tls", "broker, mqadmin and client work by TLS alone, with certificates verified",
-            List.of(), Steps::tls).thatControlsServers());
+            A, CoreSteps::brokerStop),
+        new Step("tls", "broker, mqadmin and clients work by TLS alone, with certificates verified",
+            List.of(), CoreSteps::tls).thatControlsServers()
+            .thatNeeds(JarSet.V4, JarSet.V43));
 
-    private Steps() { }
+    private CoreSteps() { }
 
     private static String clusterList(Fleet fleet) throws Exception {
         List<Fleet.Member> expected = BOTH.stream().map(fleet::broker)
@@ -94,9 +90,9 @@ final class Steps {
         Broker b = fleet.broker(Fleet.B);
         Expect.equal("the brokers that were told", new TreeSet<>(Set.of(a.address(), b.address())),
             told);
-        double seconds = Expect.equalWithin(AT_ONCE_SECONDS, "the route",
+        double seconds = Expect.equalWithin(Expect.AT_ONCE_SECONDS, "the route",
             Route.of(new Route.Queues(3, 5, 6), a, b), () -> fleet.route(topic));
-        return after("the route", seconds);
+        return Step.after("the route", seconds);
     }
 
     private static String topicList(Fleet fleet) throws Exception {
@@ -131,30 +127,17 @@ final class Steps {
     private static String sendMessage(Fleet fleet) throws Exception {
         String topic = "made-for-sendMessage";
         fleet.makeTopic(topic, 4);
-        List<String> row = send(fleet, topic, "hello", Fleet.B, 3);
+        List<String> row = fleet.send(topic, "hello", Fleet.B, 3);
         return "message " + row.get(3);
-    }
-
-    /** Sends a message to one queue, and returns the row: broker, queue, result, message id. */
-    private static List<String> send(Fleet fleet, String topic, String body, String broker,
-            int queue) throws Exception {
-        Answer answer = fleet.mqadmin("sendMessage", "-t", topic, "-p", body, "-k", "key-1", "-c",
-            "tag-1", "-b", broker, "-i", Integer.toString(queue));
-        List<List<String>> rows = answer.rows();
-        boolean oneRow = rows.size() == 1 && rows.get(0).size() == 4;
-        Expect.that("the table of sendMessage", "one row of four columns", oneRow, answer.text());
-        Expect.equal("broker, queue and result",
-            List.of(broker, Integer.toString(queue), "SEND_OK"), rows.get(0).subList(0, 3));
-        return rows.get(0);
     }
 
     private static String consumeMessage(Fleet fleet) throws Exception {
         String topic = "made-for-consumeMessage";
         fleet.makeTopic(topic, 2);
-        String id = send(fleet, topic, "hello-again", Fleet.A, 1).get(3);
+        String id = fleet.send(topic, "hello-again", Fleet.A, 1).get(3);
         String pattern = "MSGID: (\\S+) .*TAGS=([^,}]*).*KEYS=([^,}]*).* BODY: (.*)";
-        List<MatchResult> messages = Expect.within(AT_ONCE_SECONDS, "the messages of the topic",
-            "one message",
+        List<MatchResult> messages = Expect.within(Expect.AT_ONCE_SECONDS,
+            "the messages of the topic", "one message",
             () -> fleet.mqadmin("consumeMessage", "-t", topic).matches(pattern),
             found -> !found.isEmpty());
         Expect.equal("messages", 1, messages.size());
@@ -252,7 +235,7 @@ final class Steps {
         String counted = topicsOf(fleet, Fleet.A);
         Expect.equal("topics made writable", counted, changePerm(fleet, "add", Fleet.A));
         Expect.equal("the route after it", writable, fleet.route(topic));
-        send(fleet, topic, "writable", Fleet.A, 0);
+        fleet.send(topic, "writable", Fleet.A, 0);
         return counted + " topics of " + Fleet.A;
     }
 
@@ -294,7 +277,7 @@ final class Steps {
             throws Exception {
         String topic = "made-for-" + name;
         fleet.makeTopic(topic, 4);
-        String result = fleet.roundTrip(name, topic, 100, jvmOptions);
+        String result = fleet.roundTrip(JarSet.V5, name, topic, 100, jvmOptions);
         // The producer goes round the queues, four on each broker.
         Expect.equal("the messages", "sent=100 received=100 strangers=0 brokers="
             + "{" + Fleet.A + "=N, " + Fleet.B + "=N}",
@@ -306,7 +289,7 @@ final class Steps {
         Broker broker = fleet.broker(Fleet.COMPRESSING);
         // It is registered already: that is what the step needs to begin.
         fleet.makeTopicOn(broker, "on-the-compressing-broker", 2);
-        send(fleet, "on-the-compressing-broker", "hello", broker.name, 1);
+        fleet.send("on-the-compressing-broker", "hello", broker.name, 1);
         return broker.name + " has a route and takes messages";
     }
 
@@ -339,7 +322,7 @@ final class Steps {
             idle.connect(new InetSocketAddress("127.0.0.1", server.port()));
             Expect.equal("the exit code after SIGTERM", 0, server.stop());
         }
-        return after("exit 0", (System.nanoTime() - start) / 1e9);
+        return Step.after("exit 0", (System.nanoTime() - start) / 1e9);
     }
 
     private static String brokerKill(Fleet fleet) throws Exception {
@@ -348,14 +331,15 @@ final class Steps {
         fleet.makeTopicOn(killed, "only-on-the-killed-broker", 4);
         fleet.makeTopic("also-on-the-killed-broker", 4);
         killed.kill();
-        double seconds = Expect.equalWithin(AT_ONCE_SECONDS, "the route of its topic after kill -9",
-            Route.NONE, () -> fleet.route("only-on-the-killed-broker"));
+        double seconds = Expect.equalWithin(Expect.AT_ONCE_SECONDS,
+            "the route of its topic after kill -9", Route.NONE,
+            () -> fleet.route("only-on-the-killed-broker"));
         Expect.equal("the route of a topic that another broker has, too",
             Route.of(new Route.Queues(4, 4, 6), left), fleet.route("also-on-the-killed-broker"));
         List<Fleet.Member> members = fleet.members();
         Expect.that("the cluster table", "no row of " + killed.name,
             members.stream().noneMatch(member -> member.name().equals(killed.name)), members);
-        return after("no route", seconds);
+        return Step.after("no route", seconds);
     }
 
     private static String serverRestart(Fleet fleet) throws Exception {
@@ -364,10 +348,11 @@ final class Steps {
         Route before = fleet.makeTopicOn(broker, topic, 4);
         fleet.server.stop();
         fleet.server.start();
-        double seconds = Expect.equalWithin(ONE_HEARTBEAT_SECONDS,
+        double seconds = Expect.equalWithin(Expect.ONE_HEARTBEAT_SECONDS,
             "the route after the restart of the server", before, () -> fleet.route(topic));
-        send(fleet, topic, "after the restart", broker.name, 2);
-        return after("the route", seconds) + ", one heartbeat being " + Broker.HEARTBEAT_SECONDS;
+        fleet.send(topic, "after the restart", broker.name, 2);
+        return Step.after("the route", seconds) + ", one heartbeat being "
+            + Broker.HEARTBEAT_SECONDS;
     }
 
     private static String brokerStop(Fleet fleet) throws Exception {
@@ -375,37 +360,35 @@ final class Steps {
         fleet.makeTopicOn(stopped, "only-on-the-stopped-broker", 4);
         stopped.terminate();
         // It says so before it has ended, which takes some ten seconds.
-        double seconds = Expect.equalWithin(AT_ONCE_SECONDS, "the route of its topic after SIGTERM",
-            Route.NONE, () -> fleet.route("only-on-the-stopped-broker"));
-        return after("no route", seconds)
+        double seconds = Expect.equalWithin(Expect.AT_ONCE_SECONDS,
+            "the route of its topic after SIGTERM", Route.NONE,
+            () -> fleet.route("only-on-the-stopped-broker"));
+        return Step.after("no route", seconds)
             + (stopped.program().alive() ? ", the broker still ending" : "");
-    }
-
-    private static String after(String what, double seconds) {
-        return String.format(Locale.ROOT, "%s after %.1f s", what, seconds);
     }
 
     private static String tls(Fleet fleet) throws Exception {
         Tls tls = Tls.make(fleet.setup.runFolder.resolve("tls"));
-        Fleet secure = fleet.secure(tls);
-        secure.start(List.of(Fleet.SECURE));
+        String broker = "broker-t";
+        Fleet secure = fleet.secure(tls).with(Broker.Plan.of(broker).withJvm(tls.ofBroker()));
         try {
-            secure.use(List.of(Fleet.SECURE));
-            Route route = secure.makeTopicOn(secure.broker(Fleet.SECURE), "made-by-tls", 4);
-            String name = "client-tls";
-            Expect.equal("the client's result",
-                "sent=100 received=100 strangers=0 brokers={" + Fleet.SECURE + "=100}",
-                secure.roundTrip(name, "made-by-tls", 100, tls.ofClient()));
+            secure.startAll();
+            Route route = secure.makeTopicOn(secure.broker(broker), "made-by-tls", 4);
+            List<JarSet> clients = List.of(JarSet.V5, JarSet.V4, JarSet.V43);
+            for (JarSet set : clients) {
+                String topic = "made-for-tls-" + set.folder.replace('.', '-');
+                secure.makeTopicOn(secure.broker(broker), topic, 4);
+                Expect.equal("the result of client " + set.folder,
+                    "sent=100 received=100 strangers=0 brokers={" + broker + "=100}",
+                    secure.roundTrip(set, "client-tls-" + set.folder, topic, 100, tls.ofClient()));
+            }
             Answer plain = fleet.mqadminAt(secure.server, "topicRoute", "-t", "made-by-tls");
             Expect.that("topicRoute without TLS", "no route", !plain.text().contains("brokerDatas"),
                 plain.text());
             Expect.equal("the route", route, secure.route("made-by-tls"));
-            return "100 messages, no plaintext";
+            return "100 messages by each of " + clients.size() + " clients, no plaintext";
         } finally {
-            for (Program program : secure.programs()) {
-                program.kill();
-                fleet.watch(program);
-            }
+            secure.endWithin(fleet);
         }
     }
 }

@@ -1,0 +1,149 @@
+//! A whole fleet goes at once: by silence, and by closed connections.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, run_failure};
+use crate::fill::Caller;
+use crate::fleet::{Asked, Fleet};
+use crate::launch::Server;
+use crate::priority;
+use crate::registrar::Registrar;
+use crate::run::Load;
+use crate::table::Target as Bound;
+use crate::wire::{ROUTE_BY_TOPIC, SUCCESS};
+
+use super::{Over, Stage, TIMES_QUIET, fleet};
+
+/// Asks for all brokers and clusters, and for all topics: at the end, as these are long answers,
+/// which would disturb what is measured.
+const LISTS: [u16; 2] = [106, 206];
+/// Topics that are asked about in turn while they go.
+const SAMPLES: u32 = 50;
+/// What brokers say about how long they may be silent.
+const SILENCE: Duration = Duration::from_secs(15);
+/// The Java server looks for silent brokers every 5 s.
+const SCAN: Duration = Duration::from_secs(5);
+const ASK_EVERY: Duration = Duration::from_millis(10);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How the fleet goes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaving {
+    Silence,
+    Close,
+}
+
+/// 250 000 topics on 4 of 1 000 brokers each, so that each broker has 1 000.
+pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
+    let fleet = fleet(1000, 250_000, 4)?;
+    let (mut by_silence, mut by_close) = (Vec::new(), Vec::new());
+    // One round takes longer than in other parts: the fleet is registered twice.
+    let rounds = stage.args.rounds.div_ceil(2);
+    let server = stage.start(0)?;
+    for _ in 0..rounds {
+        by_silence.push(leave(stage, &server, &fleet, Leaving::Silence)?);
+        by_close.push(leave(stage, &server, &fleet, Leaving::Close)?);
+    }
+    for (what, gone, most) in [
+        ("1000 brokers fall silent", by_silence, SCAN.as_secs_f64() * 1e3),
+        ("1000 brokers close", by_close, 1000.0),
+    ] {
+        let late = gone.iter().map(|gone| gone.late_ms);
+        let bound = Some(Bound::AtMost(most));
+        stage.find(format!("{what}: all routes gone after, ms"), late, bound);
+        stage.find(format!("{what}: quiet p99.9, us"), gone.iter().map(|g| g.quiet_us), None);
+        stage.find(format!("{what}: p99.9, us"), gone.iter().map(|g| g.beside_us), None);
+        let ratios = gone.iter().map(|g| g.beside_us / g.quiet_us);
+        let bound = Some(Bound::AtMost(TIMES_QUIET));
+        stage.find(format!("{what}: p99.9 : quiet, by round"), ratios, bound);
+    }
+    let mebibytes = server.rss_bytes()? as f64 / f64::from(1 << 20);
+    stage.find("resident after all have gone, MiB", [mebibytes], None);
+    Ok(())
+}
+
+struct Gone {
+    /// From the moment all could be gone until they were.
+    late_ms: f64,
+    quiet_us: f64,
+    beside_us: f64,
+}
+
+fn leave(
+    stage: &mut Stage<'_>,
+    server: &Server,
+    fleet: &std::sync::Arc<Fleet>,
+    how: Leaving,
+) -> Result<Gone, Failure> {
+    let silence_ms = u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
+    // Kept alive by being registered within the silence; a slow machine needs a longer one.
+    let timeout_ms = (how == Leaving::Silence).then_some(silence_ms);
+    let mut brokers = stage.fill(server, fleet, timeout_ms)?;
+    let target = stage.target(server, fleet);
+    // Nobody registered what is asked about, so that answers stay the same.
+    let load = Load { misses: 1.0, ..stage.open(&target, fleet) };
+    let quiet_us = stage.run("quiet", &load, &target)?.percentiles("response").p99_9_us;
+    brokers.iter_mut().try_for_each(Registrar::heartbeat)?;
+    let silent_since = Instant::now();
+    let address = server.address;
+    if !is_there(&mut Caller::connect(address).map_err(run_failure)?, Asked::Topic(0))? {
+        return Err(run_failure("the brokers went before they fell silent: the machine is slow"));
+    }
+    let seconds = stage.args.seconds;
+    let lead = if how == Leaving::Silence { SILENCE.as_secs_f64() - 1.5 } else { 0.5 };
+    std::thread::sleep(Duration::from_secs_f64((lead - 0.5).max(0.0)));
+    // Longer than the warm-up of a run, so that they go while it counts.
+    let load = Load { seconds: seconds.max(3.0), warmup_seconds: 0.5, ..load };
+    priority::first();
+    let (result, late_ms) = stage.run_beside("all go", &load, &target, |over| {
+        let due = match how {
+            Leaving::Silence => silent_since + SILENCE,
+            Leaving::Close => {
+                std::thread::sleep(Duration::from_secs(1));
+                drop(std::mem::take(&mut brokers));
+                Instant::now()
+            }
+        };
+        all_gone(address, fleet, due, &over)
+    })?;
+    priority::usual();
+    Ok(Gone { late_ms, quiet_us, beside_us: result.percentiles("response").p99_9_us })
+}
+
+/// Waits until no broker and no topic is left; returns how long that was after `due`, in ms.
+fn all_gone(
+    address: SocketAddr,
+    fleet: &Fleet,
+    due: Instant,
+    over: &Over<'_>,
+) -> Result<f64, Failure> {
+    let mut caller = Caller::connect(address).map_err(run_failure)?;
+    let began = Instant::now();
+    let step = usize::try_from(fleet.topics / SAMPLES).unwrap_or(1).max(1);
+    for topic in (0..fleet.topics).step_by(step) {
+        while is_there(&mut caller, Asked::Topic(topic))? {
+            if began.elapsed() > PATIENCE || over.1.asked() {
+                return Err(run_failure("topics are still there after a minute"));
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+    }
+    let late_ms = Instant::now().saturating_duration_since(due).as_secs_f64() * 1e3;
+    for code in LISTS {
+        let names = |body: &[u8]| body.windows(6).any(|window| window == b"bench-");
+        let left = caller.call(code, &[], b"", |frame| names(frame.body)).map_err(run_failure)?;
+        if left {
+            return Err(run_failure(format!("brokers or topics are left in the list of {code}")));
+        }
+    }
+    Ok(late_ms)
+}
+
+/// Whether the topic has a route.
+fn is_there(caller: &mut Caller, asked: Asked) -> Result<bool, Failure> {
+    let name = asked.name();
+    let fields = [("topic", &*String::from_utf8_lossy(&name))];
+    let code = caller.call(ROUTE_BY_TOPIC, &fields, b"", |frame| frame.code);
+    Ok(code.map_err(run_failure)? == SUCCESS)
+}
