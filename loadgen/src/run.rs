@@ -96,7 +96,8 @@ impl Load {
     fn open_loop(&self) -> Option<OpenLoop> {
         let plan = Arc::new(Plan::new(&self.shape, self.rate?, self.window()));
         let (arrivals, seed, connections) = (self.arrivals, self.seed, self.connections);
-        Some(OpenLoop { plan, arrivals, seed, connections })
+        let end_ns = self.window().end_ns + self.cool_down_ns();
+        Some(OpenLoop { plan, arrivals, seed, connections, end_ns })
     }
 }
 

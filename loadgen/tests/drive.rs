@@ -4,6 +4,7 @@
 mod results;
 mod stub;
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -128,6 +129,89 @@ fn a_stall_counts_for_all_who_were_meant_to_ask_meanwhile() {
     assert!((350_000.0..900_000.0).contains(&response(&result).p99_us), "{:?}", response(&result));
     assert!(result.percentiles("service").p90_us < 100_000.0, "{:?}", result.totals.times);
     assert!(result.count("blocked") > 100, "{:?}", result.totals.counts);
+}
+
+#[test]
+fn a_closed_loop_hides_the_stall_that_an_open_one_shows() {
+    // One query in 50 takes 200 ms and holds up its connection. In a closed loop that is one slow
+    // query; in an open one all that were meant to be sent meanwhile waited as well.
+    let stub = || {
+        Stub::start(|seen| {
+            if seen.number % 50 == 49 {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            right(seen)
+        })
+    };
+    let load = Load { connections: 1, seconds: 2.0, ..load() };
+    let closed = drive(&stub(), &load);
+    let open = drive(&stub(), &Load { rate: Some(150.0), ..load });
+    assert_eq!((closed.mode.as_str(), open.mode.as_str()), ("closed loop", "open loop"));
+    assert!(response(&closed).p90_us < 100_000.0, "{:?}", response(&closed));
+    assert!(response(&open).p90_us > 100_000.0, "{:?}", response(&open));
+}
+
+#[test]
+fn warm_up_and_cool_down_are_shown_and_not_counted() {
+    let stub = Stub::start(right);
+    let warmup_seconds = 1.0;
+    let load =
+        Load { rate: Some(100.0), seconds: 1.0, warmup_seconds, cooldown_seconds: 1.0, ..load() };
+    let run = drive(&stub, &load);
+    assert_eq!((run.answers(), response(&run).count), (100, 100));
+    let spans: Vec<Phase> = run.phases.iter().map(|span| span.phase).collect();
+    assert_eq!(spans, [Phase::WarmUp, Phase::Measured, Phase::CoolDown]);
+    let answers_in = |phase| -> u64 {
+        let seconds = run.seconds.iter().filter(|second| second.phase == phase);
+        seconds.flat_map(|second| second.answers.values()).sum()
+    };
+    assert_eq!([Phase::WarmUp, Phase::Measured, Phase::CoolDown].map(answers_in), [100; 3]);
+}
+
+#[test]
+fn a_staircase_asks_for_more_in_each_step() {
+    let stub = Stub::start(right);
+    let shape = Shape::Stairs(3);
+    let run = drive(&stub, &Load { rate: Some(150.0), seconds: 3.0, shape, ..load() });
+    let by_second: Vec<u64> =
+        run.seconds.iter().map(|second| second.answers.values().sum()).collect();
+    assert_eq!(by_second.iter().sum::<u64>(), 50 + 100 + 150, "{by_second:?}");
+    let about = |found: u64, expected: u64| found.abs_diff(expected) <= 25;
+    assert!(about(by_second[0], 50) && about(by_second[1], 100), "{by_second:?}");
+}
+
+#[test]
+fn connections_come_from_the_addresses_of_the_plan_at_the_rate_asked_for() {
+    let stub = Stub::start(right);
+    let prefix = Some("127.88.7.0/24".parse().unwrap());
+    let sources = Sources::plan(stub.address, 10, prefix, Some(3)).unwrap();
+    let begin = Instant::now();
+    let load = Load { connections: 10, sources, connect_rate: Some(50.0), ..load() };
+    let run = drive(&stub, &load);
+    assert!(begin.elapsed() >= Duration::from_millis(180 + 500), "{:?}", begin.elapsed());
+    assert_eq!(run.invalid, Vec::<String>::new());
+    let peers = stub.peers.lock().unwrap();
+    let of = |last: u8| {
+        let ip = IpAddr::from([127, 88, 7, last]);
+        peers.iter().filter(|peer| peer.ip() == ip).count()
+    };
+    assert_eq!([1, 2, 3, 4].map(of), [3, 3, 3, 1], "{peers:?}");
+}
+
+#[test]
+fn what_a_server_was_too_slow_to_let_out_counts_as_if_it_had_timed_out() {
+    // One answer in 100 ms on one connection, and ten times as much is asked for.
+    let stub = Stub::start(|seen| {
+        std::thread::sleep(Duration::from_millis(100));
+        right(seen)
+    });
+    let load = Load { connections: 1, rate: Some(100.0), timeout_ms: 500, ..load() };
+    let run = drive(&stub, &Load { seconds: 1.0, ..load });
+    let unsent = run.totals.errors["unsent"];
+    assert!(unsent > 50, "{:?}", run.totals.errors);
+    assert_eq!(unsent + run.answers() + run.totals.errors.get("time-out").unwrap_or(&0), 100);
+    assert_eq!(response(&run).count, 100);
+    assert!(response(&run).p50_us >= 490_000.0, "{:?}", response(&run));
 }
 
 #[test]

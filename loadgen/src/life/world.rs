@@ -191,7 +191,7 @@ mod tests {
         let packed = world().compressed_body(0, &[3], 7);
         let mut plain = Vec::new();
         flate2::read::ZlibDecoder::new(&packed[..]).read_to_end(&mut plain).unwrap();
-        let version = b"\0\0\0\x2d{\"counter\":7,\"stateVersion\":0,\"timestamp\":1}";
+        let version = b"\0\0\0\x2c{\"counter\":7,\"stateVersion\":0,\"timestamp\":1}";
         let topic = b"\0\0\0\x01\0\0\0\x27bench-topic-0000003 4 4 6 SINGLE_TAG {}";
         let rest = b"\0\0\0\x02[]\0\0\0\0";
         assert_eq!(plain, [&version[..], topic, rest].concat());

@@ -97,6 +97,8 @@ pub struct Stub {
     pub address: SocketAddr,
     /// Bytes of each connection, in the order of connecting.
     pub received: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// Where each connection came from, in the same order.
+    pub peers: Arc<Mutex<Vec<SocketAddr>>>,
     /// Bodies of other requests than route queries.
     pub registrations: Arc<Mutex<Vec<String>>>,
 }
@@ -119,14 +121,20 @@ impl Stub {
         let address = listener.local_addr().unwrap();
         let received: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
         let registrations: Arc<Mutex<Vec<String>>> = Arc::default();
-        let stub =
-            Stub { address, received: received.clone(), registrations: registrations.clone() };
+        let stub = Stub {
+            address,
+            received: received.clone(),
+            peers: Arc::default(),
+            registrations: registrations.clone(),
+        };
+        let peers = stub.peers.clone();
         let answering = Arc::new((route_answer, other));
         let queries = Arc::new(AtomicU64::new(0));
         let fleet: Arc<Mutex<Registered>> = Arc::default();
         std::thread::spawn(move || {
             for socket in listener.incoming().map(Result::unwrap) {
                 let place = {
+                    peers.lock().unwrap().push(socket.peer_addr().unwrap());
                     let mut all = received.lock().unwrap();
                     all.push(Vec::new());
                     all.len() - 1
