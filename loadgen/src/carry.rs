@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::check::Expect;
+use crate::connection::LOST;
 use crate::failure::{Failure, usage};
 use crate::fill::fill;
 use crate::fleet::{Asked, Fleet};
@@ -147,7 +148,7 @@ fn greet(demand: &Demand, steps: &mut Steps<'_>) -> Result<(), Failure> {
 }
 
 fn judge(demand: &Demand, run: &Run, steps: &mut Steps<'_>) {
-    let lost = run.totals.errors.get("lost connection").copied().unwrap_or(0);
+    let lost: u64 = LOST.iter().filter_map(|kind| run.totals.errors.get(*kind)).sum();
     let connections = demand.load.connections;
     let figures = format!("{connections} connections, {lost} lost");
     steps.step(lost == 0, "takes its clients", &figures);

@@ -165,7 +165,11 @@ fn warm_up_and_cool_down_are_shown_and_not_counted() {
         let seconds = run.seconds.iter().filter(|second| second.phase == phase);
         seconds.flat_map(|second| second.answers.values()).sum()
     };
-    assert_eq!([Phase::WarmUp, Phase::Measured, Phase::CoolDown].map(answers_in), [100; 3]);
+    let [before, counted, after] =
+        [Phase::WarmUp, Phase::Measured, Phase::CoolDown].map(answers_in);
+    // An answer that comes late belongs to its phase; of those not counted the second decides.
+    assert_eq!((counted, before + after), (100, 200));
+    assert!(before >= 90 && after >= 90, "{before} before, {after} after");
 }
 
 #[test]
@@ -225,7 +229,7 @@ fn a_late_generator_makes_the_run_invalid() {
 /// The 100th query is answered in this way, all others rightly.
 fn errors_with(fault: fn(&Seen) -> Option<Vec<u8>>) -> (Vec<String>, Vec<String>) {
     let stub = Stub::start(move |seen| if seen.number == 99 { fault(seen) } else { right(seen) });
-    let result = drive(&stub, &Load { misses: 0.0, timeout_ms: 200, ..load() });
+    let result = drive(&stub, &Load { misses: 0.0, timeout_ms: 1000, ..load() });
     assert!(!result.invalid.is_empty(), "{result:?}");
     assert_eq!(result.errors(), 1, "{:?}", result.totals.errors);
     (result.totals.errors.into_keys().collect(), result.totals.error_examples)
