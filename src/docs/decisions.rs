@@ -122,6 +122,10 @@
 //! **2026-11-29, X.509 version 1 and old key encryptions are read,** because RocketMQ's own
 //! description of TLS made such files for years. rustls refuses version 1; see [`crate::tls`].
 //!
+//! **2026-11-29, the load generator's page is made by hand,** as SVG in one HTML file: plotting
+//! libraries draw neither for light and dark alike nor for narrow windows, and bring a font renderer
+//! or a script. Its live view is plain ANSI text without raw mode, so nothing needs restoring.
+//!
 //! **2026-11-29, no `unsafe` outside [`crate::ring`],** enforced by a lint and by `tests/tidy.rs`.
 //!
 //! # Libraries
@@ -152,3 +156,11 @@
 //! | `triomphe` | A topic in one allocation |
 //! | `x509-cert` | What a certificate says: key, serial number, validity |
 //! | `xxhash-rust` | Digests of registrations |
+//!
+//! In `loadgen` besides `clap`, `rustix`, `signal-hook` and `xxhash-rust`:
+//!
+//! | Crate | For |
+//! |---|---|
+//! | `base64`, `hdrhistogram` with serialization | Histograms without loss, logs other tools read |
+//! | `serde`, `serde_json` | The record of a run; checking answers with a reader not our own |
+//! | `roxmltree` (tests) | Whether the page is well-formed |
