@@ -14,7 +14,7 @@ use std::hint::black_box;
 use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterion_main};
 use fleet::CpuTime;
 use guidepost::model::Dialect;
-use guidepost::route::RouteQuery;
+use guidepost::route::{RouteQuery, TopicList};
 
 /// Measures `write`, and copying what it wrote.
 fn compose(group: &mut BenchmarkGroup<'_, CpuTime>, name: &str, write: impl Fn(&mut Vec<u8>)) {
@@ -53,7 +53,9 @@ fn answers(c: &mut Criterion<CpuTime>) {
     let routes = fleet::table(2, 1_000).freeze();
     compose(&mut group, "cluster info, 1000 brokers", |out| routes.write_cluster_info(out));
     let routes = fleet::table(100_000, 1).freeze();
-    compose(&mut group, "topic list, 100k topics", |out| routes.write_topics(out));
+    compose(&mut group, "topic list, 100k topics", |out| {
+        routes.write_topic_list(&TopicList::All, out)
+    });
     group.finish();
 }
 

@@ -16,8 +16,6 @@ use guidepost::route::RouteTable;
 /// Topics and brokers of each table; every topic is on every broker.
 const TABLES: [(usize, usize); 6] =
     [(100_000, 1), (1_000_000, 1), (100_000, 4), (400_000, 4), (1_000_000, 4), (100_000, 16)];
-/// Bytes that an `Arc<str>` takes besides its text: two counts.
-const NAME_COUNTS: usize = 16;
 
 fn main() {
     let mut arguments = std::env::args().skip_while(|argument| argument != "--table").skip(1);
@@ -39,7 +37,7 @@ fn measure(topics: usize, brokers: usize) {
     let mut table = RouteTable::new();
     let counted = allocation_counter::measure(|| table = built(topics, brokers));
     let grown = resident().saturating_sub(before);
-    let names = topics * (NAME_COUNTS + fleet::topic_name(0).len());
+    let names = topics * fleet::topic_name(0).len();
     let bytes = usize::try_from(counted.bytes_current).expect("the table is not empty");
     let [bytes, names, grown] = [bytes - names, names, grown].map(|all| {
         let tenths = all * 10 / (topics * brokers);

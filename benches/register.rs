@@ -13,27 +13,19 @@
 
 mod fleet;
 
-use std::fmt::Write as _;
 use std::hint::black_box;
-use std::io::Write as _;
 use std::time::Duration;
 
-use bytes::Bytes;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use fleet::CpuTime;
-use guidepost::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName};
+use fleet::bodies::{compressed, decode, json, registration, request};
 use guidepost::kv::KvView;
 use guidepost::publish::{Publisher, View};
-use guidepost::route::{Registration, RouteTable};
-use guidepost::wire::body::register::{Layout, RegisterBody, RegisterDecoder, Step};
+use guidepost::route::RouteTable;
 use guidepost::writer::request::RegisterRequest;
 
 const TOPICS: usize = 20_000;
 const BROKERS: usize = 4;
-/// Entries that the writer decodes in one piece.
-const STEP_ENTRIES: usize = 1024;
 /// Turns in which the ratio is measured.
 const TURNS: usize = 41;
 
@@ -49,14 +41,12 @@ struct Stage {
 impl Stage {
     /// True if it was not the last one again.
     fn register(&mut self, request: &RegisterRequest) -> bool {
-        if request.body_crc32 != 0 {
-            assert_eq!(crc(&request.body), request.body_crc32);
-        }
         let digest = request.digest(false, 7);
         let RegisterRequest { cluster, broker, addr, .. } = request;
         if self.table.recognise(cluster, broker, addr, digest).is_some() {
             return false;
         }
+        assert!(request.is_intact());
         let registration = registration(request, decode(request), digest);
         self.table.register(registration).expect("a known broker registers");
         if self.table.take_changed() {
@@ -67,101 +57,6 @@ impl Stage {
     }
 }
 
-fn decode(request: &RegisterRequest) -> RegisterBody {
-    let layout = Layout::of(request.version, request.compressed, &request.body);
-    let mut decoder = RegisterDecoder::new(request.body.clone(), layout, 0);
-    loop {
-        if let Step::Done(body) = decoder.step(STEP_ENTRIES).expect("well formed") {
-            return body;
-        }
-    }
-}
-
-fn registration(request: &RegisterRequest, body: RegisterBody, digest: u128) -> Registration {
-    Registration {
-        cluster: request.cluster.clone(),
-        broker: request.broker.clone(),
-        addr: request.addr.clone(),
-        id: request.id,
-        ha_addr: request.ha_addr.clone(),
-        acting_master: request.acting_master,
-        zone: request.zone.clone(),
-        data_version: body.data_version,
-        topics: body.topics,
-        mappings: body.mappings,
-        filter_servers: body.filter_servers,
-        delete_missing_topics: false,
-        digest,
-    }
-}
-
-fn crc(body: &[u8]) -> i32 {
-    i32::try_from(crc32fast::hash(body) & 0x7FFF_FFFF).expect("31 bits fit")
-}
-
-fn request(body: Vec<u8>, compressed: bool) -> RegisterRequest {
-    RegisterRequest {
-        cluster: ClusterName::from(fleet::CLUSTER),
-        broker: BrokerName::from(&*fleet::broker_name(0)),
-        addr: BrokerAddr::from(&*fleet::broker_addr(0)),
-        id: BrokerId::MASTER,
-        ha_addr: None,
-        heartbeat_timeout_ms: None,
-        acting_master: Some(false),
-        zone: None,
-        compressed,
-        body_crc32: crc(&body),
-        version: 513,
-        body: Bytes::from(body),
-    }
-}
-
-/// The body of a 5.x broker that does not compress.
-fn json(counter: i64, queues: i32) -> Vec<u8> {
-    let mut text = format!(
-        "{{\"filterServerList\":[],\"topicConfigSerializeWrapper\":{{\"dataVersion\":\
-         {{\"counter\":{counter},\"stateVersion\":0,\"timestamp\":1700000000000}},\
-         \"mappingDataVersion\":{{\"counter\":0,\"stateVersion\":0,\"timestamp\":1700000000000}},\
-         \"topicConfigTable\":{{"
-    );
-    for number in 0..TOPICS {
-        let (comma, name) = (if number == 0 { "" } else { "," }, fleet::topic_name(number));
-        let _ = write!(
-            text,
-            "{comma}\"{name}\":{{\"attributes\":{{}},\"order\":false,\"perm\":6,\
-             \"readQueueNums\":{queues},\"topicFilterType\":\"SINGLE_TAG\",\
-             \"topicName\":\"{name}\",\"topicSysFlag\":0,\"writeQueueNums\":{queues}}}"
-        );
-    }
-    text.push_str("},\"topicQueueMappingDetailMap\":{},\"topicQueueMappingInfoMap\":{}}}");
-    text.into_bytes()
-}
-
-/// What the same broker sends with `compressedRegister`, before and after compression.
-fn compressed(counter: i64, queues: i32) -> (Vec<u8>, usize) {
-    let mut plain = Vec::new();
-    let number = |plain: &mut Vec<u8>, n: usize| {
-        plain.extend(u32::try_from(n).expect("small").to_be_bytes());
-    };
-    let part = |plain: &mut Vec<u8>, text: &str| {
-        number(plain, text.len());
-        plain.extend_from_slice(text.as_bytes());
-    };
-    let version =
-        format!("{{\"counter\":{counter},\"stateVersion\":0,\"timestamp\":1700000000000}}");
-    part(&mut plain, &version);
-    number(&mut plain, TOPICS);
-    for topic in 0..TOPICS {
-        let name = fleet::topic_name(topic);
-        part(&mut plain, &format!("{name} {queues} {queues} 6 SINGLE_TAG {{}}"));
-    }
-    part(&mut plain, "[]");
-    number(&mut plain, 0);
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(&plain).expect("a vector takes everything");
-    (encoder.finish().expect("a vector takes everything"), plain.len())
-}
-
 fn registrations(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("register 20k topics");
     group.sample_size(30);
@@ -169,9 +64,9 @@ fn registrations(c: &mut Criterion<CpuTime>) {
         let (publisher, _) = Publisher::new(View::default());
         Stage { table: fleet::table(TOPICS, BROKERS), publisher }
     };
-    let plain = |counter, queues| (request(json(counter, queues), false), 0);
+    let plain = |counter, queues| (request(json(TOPICS, counter, queues), false), 0);
     let packed = |counter, queues| {
-        let (body, inflated) = compressed(counter, queues);
+        let (body, inflated) = compressed(TOPICS, counter, queues);
         (request(body, true), inflated)
     };
     let layouts: [(&str, Make<'_>); 2] = [("JSON", &plain), ("compressed", &packed)];

@@ -41,7 +41,7 @@
 //! | [`notify`] | Tells brokers of a new smallest id in their group |
 //! | [`config`] | Options, settings, the properties file |
 //! | [`server`] | Puts everything together |
-//! | [`docs`] | Chapters: words, decisions, differences from the Java server, performance |
+//! | [`docs`] | Chapters: words, decisions, differences from Java, compatibility, performance |
 //!
 //! A route query passes through `shard/driver.rs`, `shard/connection.rs`, `wire/command.rs`,
 //! `handler/mod.rs`,

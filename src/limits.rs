@@ -67,8 +67,8 @@ pub const CONNECTIONS_PER_SHARD_MAX: u32 = 1 << 22;
 /// Connections that a listener's queue holds until they are accepted; the kernel cuts it to
 /// `net.core.somaxconn`.
 pub const LISTEN_BACKLOG: i32 = 4096;
-/// Silence after which the kernel asks whether a peer's host is still there, in seconds. Clients and
-/// brokers speak every 30 s, so it asks only those that are in trouble.
+/// Silence after which the kernel asks whether a peer's host is still there, in seconds. Clients
+/// and brokers speak every 30 s, so it asks only those that are in trouble.
 pub const KEEPALIVE_AFTER_S: u64 = 60;
 /// Pause before it asks again, in seconds.
 pub const KEEPALIVE_EVERY_S: u64 = 15;
@@ -144,6 +144,9 @@ pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
 pub const KEY_ITERATIONS_MAX: u32 = 10_000_000;
 /// Seconds that a TLS handshake may take (Netty: `SslHandler`'s 10).
 pub const TLS_HANDSHAKE_S: u32 = 10;
+/// TLS handshakes that a shard begins in one turn; the others wait, and queries do not. With RSA
+/// keys of 2048 bits a handshake takes about a millisecond.
+pub const TLS_HANDSHAKES_PER_TURN: usize = 4;
 /// Most received bytes that a TLS connection keeps because they are not a whole record or handshake
 /// message yet: the largest handshake message in records, and one record.
 pub const TLS_PENDING_BYTES_MAX: usize = 96 << 10;

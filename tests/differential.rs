@@ -291,7 +291,11 @@ fn a_difference_of_bodies_is_found() {
     assert!(!differs(&legacy, r#"{"a":{0:"x",1:"y"}}"#, r#"{"a":{1:"y",0:"x"}}"#));
     assert!(differs(&standard, r#"{"a":{"0":"x","1":"y"}}"#, r#"{"a":{"1":"y","0":"x"}}"#));
     assert!(differs(&legacy, r#"{"a":"\u000b"}"#, r#"{"a":"\u000B"}"#), "escapes");
+    let near = standard.clone().ext("__ZONE_MODE", "true").ext("__ZONE_NAME", "z");
+    assert!(!differs(&near, r#"{"a":{"0":"x","1":"y"}}"#, r#"{"a":{1:"y",0:"x"}}"#));
+    assert!(differs(&near, r#"{"a":{0:"x"}}"#, r#"{"a":{0:"x"}}"#), "a dialect nobody asked for");
     let mapped = r#"{"queueDatas":[],"topicQueueMappingByBroker":{"a":{}}}"#;
+    assert!(!differs(&near, r#"{"queueDatas":[]}"#, mapped), "a mapping of a broker filtered out");
     assert!(differs(&standard, r#"{"queueDatas":[]}"#, mapped), "a mapping nobody dropped");
 }
 

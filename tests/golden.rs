@@ -19,7 +19,10 @@ use support::server::{Server, given, is_java, resolve};
 
 /// Samples where we answer differently on purpose: (id, why). Each must really differ, or it has to
 /// go.
-const DELIBERATE: [(&str, &str); 0] = [];
+const DELIBERATE: [(&str, &str); 2] = [
+    ("zone-za", "a filtered route is in the dialect that was asked for"),
+    ("zone-none", "a filtered route is in the dialect that was asked for"),
+];
 
 /// Settings that only we have; they come on top of the recorded ones in an answer to 319.
 const OUR_SETTINGS: [&str; 1] = ["allowRemoteConfigUpdate"];

@@ -204,7 +204,11 @@ fn issue_3474_frames_in_front_of_a_bad_one_are_answered_and_those_behind_it_drop
     let attack = Attack::begin("around");
     let mut conn = attack.connect();
     let ask = |opaque| Request { opaque, ..Request::new(999) }.encode();
-    conn.send_bytes(&[ask(1), frame(0, b"[1,2,3,4]", b""), ask(2)].concat());
+    // The second has to wait for the disk.
+    let put = Request::new(100).ext("namespace", "around").ext("key", "k").ext("value", "v");
+    let put = Request { opaque: 2, ..put }.encode();
+    let behind = [&ask(3)[..], &[0; 100_000]].concat();
+    conn.send_bytes(&[ask(1), put, frame(0, b"[1,2,3,4]", b""), behind].concat());
     let mut answered = Vec::new();
     loop {
         match conn.next_frame(CLOSED_WITHIN) {
@@ -213,8 +217,8 @@ fn issue_3474_frames_in_front_of_a_bad_one_are_answered_and_those_behind_it_drop
             Got::Silent => panic!("not closed"),
         }
     }
-    // The Java server may close before its worker has written the first answer.
-    assert!(answered == [1] || (is_java() && answered.is_empty()), "answered: {answered:?}");
+    // The Java server may close before its workers have written their answers.
+    assert!(answered == [1, 2] || (is_java() && answered.len() < 2), "answered: {answered:?}");
     attack.end(16 * MIB);
 }
 
@@ -542,7 +546,7 @@ fn issue_3651_a_peer_that_never_reads_is_not_buffered_for() {
 #[test]
 fn issue_2164_connections_that_come_and_go_leave_nothing_behind() {
     let attack = Attack::begin("churn");
-    let files = attack.server.open_files();
+    let (files, logged) = (attack.server.open_files(), attack.server.logged());
     for number in 0..1000 {
         drop(attack.connect());
         attack.connect().reset();
@@ -559,5 +563,7 @@ fn issue_2164_connections_that_come_and_go_leave_nothing_behind() {
         std::thread::sleep(Duration::from_millis(10)); // the wait between two looks
     }
     assert!(is_back(), "{:?} files open, {files:?} before", attack.server.open_files());
+    let lines = attack.server.logged().zip(logged).map_or(0, |(after, before)| after - before);
+    assert!(lines < 10, "{lines} lines for 3000 probes");
     attack.end(32 * MIB);
 }

@@ -169,8 +169,8 @@ fn check_one_moment(info: &Value) {
 fn issue_4533_brokers_that_are_reset_among_many_clients_are_all_gone() {
     let server = Server::start(&[]);
     let mut query = server.connect();
-    let mut conns: Vec<Conn> = (0..600).map(|_| server.connect()).collect();
-    for (number, conn) in conns.iter_mut().enumerate().step_by(30) {
+    let mut conns: Vec<Conn> = (0..3000).map(|_| server.connect()).collect();
+    for (number, conn) in conns.iter_mut().enumerate().step_by(150) {
         let (name, addr) = (format!("storm-{number}"), format!("10.21.3.1:{}", 1 + number));
         let broker = Registration::new(&name, &addr, 0, "storm", &["storm-1", "storm-2"]);
         assert_eq!(conn.ask(broker.request()).code(), 0);
@@ -204,4 +204,101 @@ fn issue_5795_many_brokers_expire_at_once() {
     let gone = || route(&mut query, "mass-0").code() == 17;
     assert!(comes_true(Duration::from_secs(12), gone), "all routes are gone");
     assert!(cluster_info(&mut query)["clusterAddrTable"].get("mass").is_none());
+}
+
+/// The same when their connections close instead.
+#[test]
+fn issue_5795_many_brokers_go_with_their_connections_at_once() {
+    let server = Server::start(&[]);
+    let mut query = server.connect();
+    let topics: Vec<String> = (0..50).map(|topic| format!("leave-{topic}")).collect();
+    let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
+    let brokers: Vec<Conn> = (0..200)
+        .map(|number| {
+            let (name, addr) = (format!("leave-{number}"), format!("10.21.5.1:{}", 1 + number));
+            let mut conn = server.connect();
+            let broker = Registration::new(&name, &addr, 0, "leave", &topics);
+            assert_eq!(conn.ask(broker.request()).code(), 0);
+            conn
+        })
+        .collect();
+    let answer = parse(&route(&mut query, "leave-0").body).expect("a route").0;
+    assert_eq!(answer["brokerDatas"].as_array().map(Vec::len), Some(200));
+    drop(brokers);
+    let gone = || route(&mut query, "leave-49").code() == 17;
+    assert!(comes_true(Duration::from_secs(5), gone), "all routes are gone");
+    let gone = || cluster_info(&mut query)["clusterAddrTable"].get("leave").is_none();
+    assert!(comes_true(Duration::from_secs(5), gone), "all brokers are gone");
+}
+
+/// A registration that comes when the one before it is about to expire, or just has.
+#[test]
+fn issue_11043_a_broker_that_registers_at_its_deadline_is_never_lost() {
+    if is_java() {
+        return; // It looks for expired brokers every 5 s only.
+    }
+    const TIMEOUT_MS: u64 = 100;
+    let server = Server::start(&[]);
+    let mut query = server.connect();
+    let addr = "10.21.6.1:10911";
+    let broker = Registration::new("edge", addr, 0, "edge", &["edge-1", "edge-2"]);
+    let broker = Registration { timeout: Some(TIMEOUT_MS.to_string()), ..broker };
+    let mut conn = server.connect();
+    for round in 0..60 {
+        let opaque = conn.send(broker.request());
+        let answer = match conn.try_answer_to(opaque) {
+            Ok(answer) => answer,
+            Err(_) => {
+                // It had expired, and its connection with it.
+                conn = server.connect();
+                conn.ask(broker.request())
+            }
+        };
+        let answered = Instant::now();
+        assert_eq!(answer.code(), 0, "round {round}: {}", answer.text());
+        let found = route(&mut query, "edge-1").code();
+        // Meanwhile it may expire again, but not before its time.
+        let late = answered.elapsed() >= Duration::from_millis(TIMEOUT_MS - 10);
+        assert!(found == 0 || late, "round {round}: lost");
+        // From 10 ms before the deadline to 10 ms after it.
+        let offset = Duration::from_millis(TIMEOUT_MS - 10 + round % 20);
+        std::thread::sleep(offset.saturating_sub(answered.elapsed())); // time is the subject
+    }
+}
+
+/// Two hosts that both believe to be the master, and each says so and takes it back.
+#[test]
+fn rocketmq_rust_4421_masters_that_change_at_the_same_time_leave_whole_tables() {
+    if is_java() {
+        return; // It keeps names without members, here and of brokers in other tests.
+    }
+    let server = Server::start(&[("supportActingMaster", "true")]);
+    std::thread::scope(|scope| {
+        for host in 1..=3 {
+            let server = &server;
+            scope.spawn(move || {
+                let mut conn = server.connect();
+                let addr = format!("10.21.7.{host}:10911");
+                for round in 0..100_i64 {
+                    let id = (round + host) % 3;
+                    let broker =
+                        Registration::new("duel", &addr, id, "duel", &["duel-1", "duel-2"]);
+                    let acting = Some("true".to_owned());
+                    let broker = Registration { acting, state: round, counter: round, ..broker };
+                    assert_eq!(conn.ask(broker.request()).code(), 0);
+                    let gone = Request::new(104).ext("brokerName", "duel").ext("brokerAddr", &addr);
+                    let gone = gone.ext("clusterName", "duel").ext("brokerId", id);
+                    assert_eq!(conn.ask(gone).code(), 0);
+                    check_one_moment(&cluster_info(&mut conn));
+                }
+            });
+        }
+    });
+    // Each has left, so nothing may be: no member, no queue, no name.
+    let mut query = server.connect();
+    let gone = || route(&mut query, "duel-1").code() == 17;
+    assert!(comes_true(Duration::from_secs(5), gone), "a route is left");
+    let info = cluster_info(&mut query);
+    assert!(info["brokerAddrTable"].get("duel").is_none(), "{info}");
+    assert!(info["clusterAddrTable"].get("duel").is_none(), "{info}");
 }

@@ -115,6 +115,8 @@ impl Service for Echo {
 
     fn answer(&mut self, _answer: WriteAnswer, _out: &mut Vec<u8>) {}
 
+    fn lost(&mut self, _answer: WriteAnswer) {}
+
     fn closed(&mut self, _conn: ConnKey) {}
 
     fn flush_closed(&mut self) -> bool {

@@ -85,6 +85,22 @@ fn settings_are_printed_as_lines_without_a_home() {
 }
 
 #[test]
+fn stored_settings_are_read_only_where_they_are_named() {
+    let home = home();
+    let stored = home.path().join("namesrv/namesrv.properties");
+    fs::create_dir(stored.parent().unwrap()).unwrap();
+    fs::write(&stored, "orderMessageEnable=true\n").unwrap();
+    for (args, shown) in [(&["-p"][..], false), (&["-p", "-c", stored.to_str().unwrap()], true)] {
+        let output = program(home.path(), args).output().expect("the program starts");
+        ends(&output, 0);
+        let line = format!("orderMessageEnable={shown}\n");
+        assert!(out(&output).contains(&line), "{}", out(&output));
+        let path = format!("configStorePath={}\n", stored.display());
+        assert!(out(&output).contains(&path), "{}", out(&output));
+    }
+}
+
+#[test]
 fn an_unknown_option_ends_with_a_message_and_the_usage() {
     for args in [&["-z"][..], &["--no-such"], &["-c"]] {
         let output = run(args);

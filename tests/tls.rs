@@ -253,6 +253,33 @@ fn a_handshake_that_does_not_end_is_given_up() {
 }
 
 #[test]
+fn a_query_passes_the_handshakes_that_came_before_it() {
+    let (shop, _) = Shop::open();
+    let Some(server) = start(&shop, &[("shards", "1")]) else { return };
+    let hello = Ways::trusting(&shop).hello();
+    let mut plain = server.connect();
+    // A machine at work elsewhere may be through with the hellos before the query comes.
+    let passed = (0..20).any(|_| {
+        let mut storm: Vec<Conn> = (0..400).map(|_| server.connect()).collect();
+        storm.iter_mut().for_each(|conn| conn.send_bytes(&hello));
+        assert_eq!(plain.ask(get("none")).code(), 22);
+        let answered = storm.iter().filter(|conn| has_bytes(conn)).count();
+        let last = storm.last_mut().expect("there are many");
+        last.stream().set_read_timeout(Some(SERVED_WITHIN)).unwrap();
+        assert!(last.stream().peek(&mut [0]).is_ok_and(|count| count == 1), "each has its turn");
+        answered < storm.len() / 2
+    });
+    assert!(passed, "a query is answered while hellos wait");
+}
+
+fn has_bytes(conn: &Conn) -> bool {
+    conn.stream().set_nonblocking(true).unwrap();
+    let has = conn.stream().peek(&mut [0]).is_ok();
+    conn.stream().set_nonblocking(false).unwrap();
+    has
+}
+
+#[test]
 fn broken_hellos_close_their_connection_alone() {
     let (shop, _) = Shop::open();
     let Some(server) = start(&shop, &[]) else { return };

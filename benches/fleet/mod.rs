@@ -2,6 +2,9 @@
 //! they are measured by.
 #![allow(dead_code, reason = "each bench uses a part of it")]
 
+pub mod bodies;
+pub mod shard;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::check::{Expect, FloorBytes};
 use crate::failure::Failure;
 use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
+use crate::live::Nobody;
 use crate::process::Process;
 use crate::record::Run;
 use crate::run::{Load, Target, run};
@@ -50,7 +51,7 @@ pub fn ceiling(
         connect_rate: None,
         ..load.clone()
     };
-    Ok(run(&load, &target, stop)?.totals.rate)
+    Ok(run(&load, &target, stop, &mut Nobody)?.totals.rate)
 }
 
 /// The same in words, and whether the run was near it.

@@ -18,6 +18,32 @@ use crate::search::Search;
 /// Topics of the wide variant: each lives on every broker.
 const WIDE_TOPICS: u32 = 10_000;
 
+/// For the help of `fleet`; a test parses each line.
+pub const FLEET_EXAMPLES: &str = "\
+Examples:
+
+  loadgen fleet 127.0.0.1:9876 --class s --time-factor 10 --seconds 30
+      10 brokers, 1000 topics, 5000 clients of several makes, an exporter, a dashboard and silent
+      connections, all ten times as fast as real ones. Every answer is checked against what was
+      registered. PASS or FAIL (exit code 4) by the objectives of the class.
+
+  loadgen fleet 127.0.0.1:9876 --class m --rolling-restart 10 --disconnect 0.3@30
+      Brokers restart one by one; later three of ten clients lose their connections at once.
+
+  loadgen fleet 127.0.0.1:9876 --class s --hostile partial=200 --hostile slow-reader=50
+      The same objectives must hold beside connections that mean no good.
+
+  loadgen fleet 127.0.0.1:9876 --class l --max-connections 18000 --source-prefix 127.88.0.0/16
+      All polls of 300 000 clients on fewer connections; says which share of them that is.";
+
+/// For the help of `find-max`; a test parses each line.
+pub const FIND_MAX_EXAMPLES: &str = "\
+Example (a shell wants the demands in quotes):
+
+  loadgen find-max 127.0.0.1:9876 --objective p99.9<2ms,errors==0 --seconds 5
+      Doubles the rate until the objective is missed, halves in between, and confirms the
+      result by a longer run. Also says what this generator makes of a server that does nothing.";
+
 /// `fleet`.
 #[derive(Debug, Args)]
 pub struct LifeArgs {
@@ -264,5 +290,68 @@ impl FindMaxArgs {
     pub fn search(&self) -> Search {
         let from = self.from_rate.or(self.load.rate).unwrap_or(1000.0);
         Search { from, to: self.to_rate, precision: self.precision }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+
+    fn parsed(arguments: &str) -> Command {
+        Cli::try_parse_from(arguments.split(' ')).unwrap_or_else(|e| panic!("{e}")).command
+    }
+
+    #[test]
+    fn each_example_is_accepted_and_each_class_has_objectives_that_can_be_judged() {
+        let lines = FLEET_EXAMPLES.lines().chain(FIND_MAX_EXAMPLES.lines());
+        let examples: Vec<&str> = lines
+            .filter_map(|line| line.strip_prefix("  "))
+            .filter(|l| l.starts_with('l'))
+            .collect();
+        assert_eq!(examples.len(), 5);
+        for example in examples {
+            match parsed(example) {
+                Command::Fleet(args) => {
+                    let (setting, _) = args.setting().unwrap();
+                    args.course("127.0.0.1:9876".parse().unwrap(), &setting).unwrap();
+                    let objectives: Result<crate::assertion::Assertions, _> =
+                        args.class.objectives().parse();
+                    assert!(objectives.unwrap().0.len() > 2);
+                }
+                Command::FindMax(args) => assert!((args.search().precision - 0.03).abs() < 1e-9),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_changed_of_a_class_is_changed_and_nothing_else() {
+        let changed = "loadgen fleet h:1 --class s --share 0.1 --brokers 5 --time-factor 2";
+        let Command::Fleet(args) = parsed(changed) else { panic!() };
+        let (setting, fitted) = args.setting().unwrap();
+        assert_eq!((setting.clients, setting.fleet.brokers, fitted), (500, 5, None));
+        assert!((setting.polls_per_second() - 200.0).abs() < 1e-6);
+        let Command::Fleet(args) = parsed("loadgen fleet h:1 --class l --wide --share 0.01") else {
+            panic!()
+        };
+        let (setting, _) = args.setting().unwrap();
+        assert_eq!((setting.fleet.topics, setting.fleet.route_width), (10_000, 300));
+    }
+
+    #[test]
+    fn nonsense_is_answered_with_what_to_write() {
+        let refusal = |more: &str| {
+            let arguments = format!("loadgen fleet h:1 {more}");
+            Cli::try_parse_from(arguments.split(' ')).unwrap_err().to_string()
+        };
+        assert!(refusal("--disconnect 0.3").contains("0.3@10"));
+        assert!(refusal("--hostile nice=3").contains("slow-reader"));
+        assert!(refusal("--restart-at 3").contains("--restart-command"));
+        assert!(refusal("--clients-are java=1").contains("java5-binary"));
+        assert!(refusal("--time-factor 0.5").contains("give 1 to 1000"));
+        assert!(refusal("--source-prefix ::1/128").contains("127.0.0.0/8"));
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::check::{Expect, FloorBytes};
 use crate::failure::{Failure, run_failure};
 use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
+use crate::live::Onlooker;
 use crate::process::Process;
 use crate::record::Run;
 use crate::run::{Load, Target, run};
@@ -99,7 +100,7 @@ pub struct Plan<'a> {
     pub floor_cpu: Option<usize>,
 }
 
-/// Measures in turns. `progress` is called after each run.
+/// Measures in turns.
 ///
 /// # Errors
 /// When a run cannot be made at all; see [`run`].
@@ -107,9 +108,9 @@ pub fn compare(
     plan: &Plan<'_>,
     server: &Target,
     stop: &Stop,
-    mut progress: impl FnMut(u32, &Run),
+    onlooker: &mut dyn Onlooker,
 ) -> Result<Comparison, Failure> {
-    let floor_bytes = learn_bytes(plan, server, stop)?;
+    let floor_bytes = learn_bytes(plan, server, stop, onlooker)?;
     let child = FloorChild::spawn(plan.program, floor_bytes, plan.floor_cpu)?;
     let floor = Target {
         label: "floor".into(),
@@ -122,12 +123,12 @@ pub fn compare(
         if stop.asked() {
             break;
         }
-        let result = run(plan.load, server, stop)?;
-        progress(number, &result);
+        let result = run(plan.load, server, stop, onlooker)?;
+        onlooker.ended(number, &result);
         let mut round = Round { server: result, floor: None };
         if !stop.asked() {
-            let result = run(plan.load, &floor, stop)?;
-            progress(number, &result);
+            let result = run(plan.load, &floor, stop, onlooker)?;
+            onlooker.ended(number, &result);
             round.floor = Some(result);
         }
         rounds.push(round);
@@ -136,10 +137,15 @@ pub fn compare(
 }
 
 /// How many bytes the server answers with, found by asking it; this warms it up at the same time.
-fn learn_bytes(plan: &Plan<'_>, server: &Target, stop: &Stop) -> Result<FloorBytes, Failure> {
+fn learn_bytes(
+    plan: &Plan<'_>,
+    server: &Target,
+    stop: &Stop,
+    onlooker: &mut dyn Onlooker,
+) -> Result<FloorBytes, Failure> {
     let seconds = plan.prewarm_seconds.max(0.2);
     let load = Load { seconds, warmup_seconds: 0.0, rate: None, ..plan.load.clone() };
-    let result = run(&load, server, stop)?;
+    let result = run(&load, server, stop, onlooker)?;
     let (hit, miss) = (result.answer_bytes("hit"), result.answer_bytes("miss"));
     if stop.asked() {
         return Err(run_failure("stopped before the first round"));

@@ -68,6 +68,9 @@ impl Broken {
     }
 }
 
+/// The kinds of error that end a connection.
+pub const LOST: [&str; 6] = ["closed", "reset", "socket", "malformed", "opaque", "silent"];
+
 /// The kind of error, as it is counted, behind a failure of the system.
 pub fn kind_of(kind: io::ErrorKind) -> &'static str {
     match kind {

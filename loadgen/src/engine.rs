@@ -138,15 +138,38 @@ impl Running<'_> {
         }
         loop {
             let now = self.now_ns();
-            if now >= end_ns || self.open_sockets == 0 || self.engine.stop.asked() {
+            if self.open_sockets == 0 || self.engine.stop.asked() {
                 break;
             }
+            // What was meant to be sent before the end is sent, when its connection is free.
+            let left = self.engine.schedule.as_ref().map_or(0, Schedule::left);
+            if now >= end_ns && (left == 0 || now >= end_ns + nanos(self.engine.timeout)) {
+                break;
+            }
+            let end_ns = if now < end_ns { end_ns } else { u64::MAX };
             self.turn(now, end_ns.min(self.next_scan_ns.max(now + 1)), true)?;
             if self.now_ns() >= self.next_scan_ns {
                 self.scan_some();
             }
         }
+        self.count_unsent(end_ns);
         self.drain()
+    }
+
+    /// What could not be sent, because no answer made room or the connection was gone, is an error
+    /// each, with the time-out as its time. Otherwise a slow server would be asked less.
+    fn count_unsent(&mut self, end_ns: u64) {
+        let Some(schedule) = self.engine.schedule.take() else { return };
+        if !self.engine.stop.asked() {
+            schedule.unsent().into_iter().for_each(|at_ns| self.note_unsent(at_ns, end_ns));
+        }
+    }
+
+    fn note_unsent(&mut self, intended_ns: u64, now_ns: u64) {
+        let counted = self.engine.window.holds(intended_ns);
+        let waited_ns = now_ns.saturating_sub(intended_ns).max(nanos(self.engine.timeout));
+        self.measured.tape.slice(counted).record(Timing::Response, waited_ns);
+        self.measured.note(counted, "unsent", || "its connection was never free".into());
     }
 
     fn wait_for_origin(&self) {
@@ -270,7 +293,8 @@ impl Running<'_> {
             let Some((intended_ns, place)) = schedule.take_due(now) else { return };
             let slot = &mut self.slots[place];
             if slot.socket.is_none() {
-                // Not offered to the schedule again: its share of the load is lost, and counted.
+                // Not offered to the schedule again: the rest of its share is counted at the end.
+                self.note_unsent(intended_ns, now);
                 continue;
             }
             let counted = self.engine.window.holds(intended_ns);

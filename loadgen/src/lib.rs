@@ -1,19 +1,26 @@
 //! Drives a RocketMQ NameServer, whichever it is, over the wire protocol.
 //!
 //! ```text
-//!  cli -> main --- fill ----> server        registers the fleet, keeps it registered
+//!  cli -> main --- fill, probe ----> server    registers a fleet, asks who is there
 //!           |
-//!           +--- compare -- run -- engine ----> server | floor
-//!                            |       |
-//!                            |    connection (no I/O) -- wire, fleet, check, chance, measure
-//!                            |    pace (when to ask)
-//!                         process (CPU of server and generator, from outside the loop)
+//!           +--- carry, compare, search -- run -- engine ----> server | floor
+//!           |                               |       |
+//!           |                               |     connection (no I/O) -- wire, fleet, check, chance
+//!           |                               |     pace, shape (when to ask)
+//!           +--- life (a whole fleet) ----- watch   looks on: process, live
+//!           |                               |
+//!           +--- output                   tape -> record
+//!                  assertion, page, logs <----------+      report: words
 //! ```
 //!
 //! - [`wire`]: frames. [`fleet`]: what is registered. [`check`]: is an answer right.
 //! - [`connection`]: one client without its socket. [`engine`]: one thread's epoll loop.
-//! - [`pace`]: closed loop or a schedule. [`measure`]: histograms, counts, errors.
-//! - [`run`]: one measured window. [`compare`]: server and [`floor`] in turns. [`report`]: words.
+//! - [`pace`], [`shape`]: closed loop or a schedule. [`sources`], [`preflight`]: enough addresses,
+//!   files and memory for so many connections. [`life`]: brokers, clients, admin tools, churn.
+//! - [`run`]: one measured window. [`compare`]: server and [`floor`] in turns. [`search`]: the
+//!   highest rate. [`ceiling`]: what this generator can ask at all. [`carry`]: a yes or a no.
+//! - [`tape`]: how threads hand over what they see, by second. [`watch`]: who sums it up.
+//!   [`record`]: what is kept. [`live`], [`report`], [`page`], [`logs`]: what is shown of it.
 //! - [`versus`]: several servers in turns. [`mod@scale`]: one server and ever larger fleets.
 //! - For both: [`launch`] starts and ends servers, [`loads`] are what they get, a [`registrar`] is
 //!   a broker that registers again and again, [`priority`] says who goes first, [`table`] prints.
@@ -22,6 +29,7 @@
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
 pub mod assertion;
+pub mod carry;
 pub mod ceiling;
 pub mod chance;
 pub mod check;
@@ -38,6 +46,7 @@ pub mod host;
 pub mod launch;
 pub mod life;
 pub mod limits;
+pub mod live;
 pub mod loads;
 pub mod logs;
 pub mod measure;
@@ -46,6 +55,7 @@ pub mod pace;
 pub mod page;
 pub mod preflight;
 pub mod priority;
+pub mod probe;
 pub mod process;
 pub mod record;
 pub mod registrar;

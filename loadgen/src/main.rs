@@ -7,11 +7,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use clap::Parser as _;
+use loadgen::carry::{Answer, Demand, carry};
 use loadgen::ceiling;
 use loadgen::check::{Expect, FloorBytes};
 use loadgen::cli::{
-    Cli, Command, CompareArgs, FillArgs, FleetArgs, FloorArgs, FloorServerArgs, LoadArgs,
-    QueryArgs, ReportArgs, TargetArgs,
+    CheckArgs, Cli, Command, CompareArgs, FillArgs, FleetArgs, FloorArgs, FloorServerArgs,
+    LoadArgs, QueryArgs, ReportArgs, TargetArgs,
 };
 use loadgen::cli_fleet::{FindMaxArgs, LifeArgs};
 use loadgen::compare::{Plan, compare};
@@ -22,9 +23,11 @@ use loadgen::floor::{FloorChild, FloorServer};
 use loadgen::host::Host;
 use loadgen::life::stage;
 use loadgen::limits;
+use loadgen::live::{Live, Onlooker as _};
 use loadgen::output::{self, OutputArgs};
 use loadgen::page::page;
 use loadgen::preflight;
+use loadgen::probe::probe;
 use loadgen::process::Process;
 use loadgen::record::{Record, Run, Server};
 use loadgen::report;
@@ -43,6 +46,7 @@ const DEFAULT_RATE: f64 = 1000.0;
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Check(args) => check(&args),
         Command::Fill(args) => fill_and_hold(&args),
         Command::Fleet(args) => live_fleet(&args),
         Command::FindMax(args) => find_max(&args),
@@ -88,6 +92,46 @@ impl Outcome {
     }
 }
 
+fn check(args: &CheckArgs) -> Result<Outcome, Failure> {
+    let (begin, stop) = (Instant::now(), Stop::on_signals()?);
+    let (fleet, load) = (args.fleet()?, args.load());
+    let address = limits::target(&args.target.server, args.target.allow_remote)?;
+    preflight::raise_open_files(u64::from(load.connections) + u64::from(fleet.brokers))?;
+    // Its CPU is worth a look, and no reason to fail.
+    let local = address.ip().is_loopback().then(|| Process::listening_on(address.port()).ok());
+    if !load.pin.is_empty() {
+        limits::pin(&load.pin)?;
+    }
+    println!(
+        "can {address} carry {} clients asking {:.0} times a second for {} topics on {} brokers? \
+         (about {:.0} s)",
+        args.clients,
+        load.rate.unwrap_or(0.0),
+        fleet.topics,
+        fleet.brokers,
+        load.seconds + load.warmup_seconds
+    );
+    let (within_us, process) = (args.within * 1e3, local.flatten());
+    let demand = Demand { address, fleet, load, within_us, process };
+    let mut print = |line: &str| println!("{line}");
+    let answer = carry(&demand, &stop, &mut Live::on_stderr(), &mut print)?;
+    let took = begin.elapsed().as_secs_f64();
+    let (words, outcome) = match answer {
+        Answer::Yes(_) => ("yes: this NameServer carries the fleet", Outcome::Done),
+        Answer::No => ("no: see what is marked NO above", Outcome::Unmet),
+        Answer::CannotTell(run) if run.interrupted => {
+            ("cannot tell: it was ended before its time", Outcome::Invalid)
+        }
+        Answer::CannotTell(_) => (
+            "cannot tell: this machine is too busy to ask in time; give the generator a CPU of its \
+             own (--pin) or another machine",
+            Outcome::Invalid,
+        ),
+    };
+    println!("{words} ({took:.0} s)");
+    Ok(outcome)
+}
+
 fn fill_and_hold(args: &FillArgs) -> Result<Outcome, Failure> {
     let stop = Stop::on_signals()?;
     let fleet = args.fleet()?;
@@ -116,6 +160,8 @@ struct Prepared {
     load: Load,
     held: Option<HeldFleet>,
     target: Target,
+    /// What the server says of itself.
+    version: Option<String>,
     cpus_before_pinning: Vec<usize>,
 }
 
@@ -147,7 +193,8 @@ fn prepare(
     println!("{}", report::load_words(&load));
     let expect = Expect::Routes(fleet.clone());
     let target = Target { label: output.label.clone(), address, expect, process };
-    Ok(Prepared { host, stop, fleet, load, held, target, cpus_before_pinning })
+    let version = probe(address, "loadgen-probe")?.version;
+    Ok(Prepared { version, host, stop, fleet, load, held, target, cpus_before_pinning })
 }
 
 /// Keeps all our threads, also those that only look on, off the server's CPU.
@@ -185,7 +232,13 @@ impl Prepared {
             "fleet": *self.fleet,
             "fill": self.held.as_ref().map(|held| &held.report),
         });
-        Record::of(&self.host, server(&self.target), self.load.seed, config, runs)
+        Record::of(
+            &self.host,
+            server(&self.target, self.version.clone()),
+            self.load.seed,
+            config,
+            runs,
+        )
     }
 
     fn finish(self, output: &OutputArgs, mut record: Record) -> Result<Outcome, Failure> {
@@ -197,12 +250,12 @@ impl Prepared {
     }
 }
 
-fn server(target: &Target) -> Server {
+fn server(target: &Target, version: Option<String>) -> Server {
     let process = target.process.as_ref();
     Server {
         label: target.label.clone(),
         address: target.address.to_string(),
-        version: None,
+        version,
         command: process.map(|process| process.command.clone()),
         cpus_allowed: process.map(|process| process.cpus_allowed.clone()),
     }
@@ -211,12 +264,13 @@ fn server(target: &Target) -> Server {
 fn query(args: &QueryArgs) -> Result<Outcome, Failure> {
     let prepared =
         prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
-    let mut runs = Vec::new();
+    let (mut runs, mut live) = (Vec::new(), Live::on_stderr());
     for _ in 0..args.repeats {
         if prepared.stop.asked() && !runs.is_empty() {
             break;
         }
-        let result = run(&prepared.load, &prepared.target, &prepared.stop)?;
+        let result = run(&prepared.load, &prepared.target, &prepared.stop, &mut live)?;
+        live.clear();
         print!("{}", report::run_words(&result, prepared.host.cpus));
         runs.push(result);
     }
@@ -235,7 +289,7 @@ fn query(args: &QueryArgs) -> Result<Outcome, Failure> {
 fn find_max(args: &FindMaxArgs) -> Result<Outcome, Failure> {
     let prepared =
         prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
-    let mut runs: Vec<Run> = Vec::new();
+    let (mut runs, mut live): (Vec<Run>, Live) = (Vec::new(), Live::on_stderr());
     let found = args.search().run(|rate, confirming| {
         if prepared.stop.asked() {
             return Ok((false, "stopped".into()));
@@ -243,7 +297,8 @@ fn find_max(args: &FindMaxArgs) -> Result<Outcome, Failure> {
         let longer = if confirming { args.confirm } else { 1.0 };
         let seconds = prepared.load.seconds * longer;
         let load = Load { rate: Some(rate), seconds, ..prepared.load.clone() };
-        let result = run(&load, &prepared.target, &prepared.stop)?;
+        let result = run(&load, &prepared.target, &prepared.stop, &mut live)?;
+        live.clear();
         let record = prepared.record(vec![result]);
         let (meets, words) = search::judge(&record, &args.objective)?;
         println!("{}", search::trial_words(rate, confirming, meets, &words));
@@ -276,12 +331,15 @@ fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
         None if address.ip().is_loopback() => Some(Process::listening_on(address.port())?),
         None => None,
     };
+    let version = probe(address, "loadgen-probe")?.version;
     confine(&course.pin, process.as_ref())?;
     println!("{}", setting.words());
     fitted.iter().for_each(|words| println!("scaled down: {words}"));
     let expect = Expect::Routes(Arc::new(setting.fleet.clone()));
     let target = Target { label: output.label.clone(), address, expect, process };
-    let story = stage::live(&setting, &course, &target, &stop)?;
+    let mut live = Live::on_stderr();
+    let story = stage::live(&setting, &course, &target, &stop, &mut live)?;
+    live.clear();
     println!("{}", report::fill_words(&setting.fleet, &story.fill));
     print!("{}", report::run_words(&story.run, host.cpus));
     print!("{}", story.words());
@@ -292,7 +350,8 @@ fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
     let config = serde_json::json!({
         "setting": *setting, "course": course, "fill": story.fill, "scaled down": fitted,
     });
-    let mut record = Record::of(&host, server(&target), setting.seed, config, vec![story.run]);
+    let mut record =
+        Record::of(&host, server(&target, version), setting.seed, config, vec![story.run]);
     let met = output.finish(&mut record)?;
     let verdict = match (met, record.is_valid()) {
         (false, _) => "FAIL",
@@ -314,8 +373,9 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {
         program: &own_program()?,
         floor_cpu,
     };
-    let progress = |round, result: &_| println!("{}", report::progress_words(round, result));
-    let comparison = compare(&plan, &prepared.target, &prepared.stop, progress)?;
+    let mut live = Live::on_stderr();
+    let comparison = compare(&plan, &prepared.target, &prepared.stop, &mut live)?;
+    live.clear();
     println!();
     if let Some(round) = comparison.rounds.last() {
         print!("{}", report::run_words(&round.server, prepared.host.cpus));
@@ -355,10 +415,12 @@ fn floor(args: &FloorArgs) -> Result<Outcome, Failure> {
     println!("{}", report::load_words(&load));
     let (label, expect) = ("floor".into(), Expect::Floor(bytes));
     let target = Target { label, address: child.address, expect, process: Some(process) };
-    let result = run(&load, &target, &stop)?;
+    let mut live = Live::on_stderr();
+    let result = run(&load, &target, &stop, &mut live)?;
+    live.clear();
     print!("{}", report::run_words(&result, host.cpus));
     let config = serde_json::json!({ "load": load, "floor bytes": bytes });
-    let mut record = Record::of(&host, server(&target), load.seed, config, vec![result]);
+    let mut record = Record::of(&host, server(&target, None), load.seed, config, vec![result]);
     let met = args.output.finish(&mut record)?;
     Ok(Outcome::of(record.is_valid(), met))
 }

@@ -18,6 +18,12 @@ pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// The whole number next to a count or a time that is not negative.
+pub fn whole(value: f64) -> u64 {
+    // There is no checked conversion; the text of a number without decimals is exact.
+    format!("{value:.0}").parse().unwrap_or(0)
+}
+
 /// The part of a run that counts, in nanoseconds since its start: warm-up lies before, cool-down
 /// after. A query belongs to it by the moment it was *meant* to be sent.
 #[derive(Debug, Clone, Copy)]

@@ -28,6 +28,10 @@ pub struct Schedule {
     plan: Arc<Plan>,
     /// Of all threads.
     connections: f64,
+    /// Nothing is due from then on.
+    end_ns: u64,
+    /// Connections that have something to send before the end.
+    left: usize,
     /// Connections whose next query can be sent when its time comes. One that has no room is not
     /// in here until it has.
     due: BinaryHeap<Reverse<(u64, usize)>>,
@@ -61,6 +65,8 @@ pub struct OpenLoop {
     pub seed: u64,
     /// All connections of the run, over all threads.
     pub connections: u32,
+    /// Nothing is due from then on.
+    pub end_ns: u64,
 }
 
 impl Schedule {
@@ -79,9 +85,33 @@ impl Schedule {
                 stream
             })
             .collect();
-        let mut schedule = Self { streams, plan: open.plan, connections, due: BinaryHeap::new() };
+        let (end_ns, left) = (open.end_ns, streams.len());
+        let due = BinaryHeap::new();
+        let mut schedule = Self { streams, plan: open.plan, connections, end_ns, left, due };
+        schedule.left = (0..left).filter(|place| schedule.next_of(*place) < end_ns).count();
         (0..schedule.streams.len()).for_each(|place| schedule.has_room(place));
         schedule
+    }
+
+    fn next_of(&self, place: usize) -> u64 {
+        whole_ns(self.plan.when(self.streams[place].next_arrival))
+    }
+
+    /// Connections that have something to send before the end.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// The intended times of what was not sent before the end, in no order.
+    pub fn unsent(mut self) -> Vec<u64> {
+        let mut times = Vec::new();
+        for place in 0..self.streams.len() {
+            while self.next_of(place) < self.end_ns {
+                times.push(self.next_of(place));
+                self.streams[place].advance(self.connections);
+            }
+        }
+        times
     }
 
     /// When the next query is due, in ns since the start; `None` when no connection has room.
@@ -98,13 +128,16 @@ impl Schedule {
         }
         self.due.pop();
         self.streams[place].advance(self.connections);
+        self.left -= usize::from(self.next_of(place) >= self.end_ns);
         Some((intended_ns, place))
     }
 
     /// The connection at this place can send (again). Must not be said twice.
     pub fn has_room(&mut self, place: usize) {
-        let at_ns = self.plan.when(self.streams[place].next_arrival);
-        self.due.push(Reverse((whole_ns(at_ns), place)));
+        let at_ns = self.next_of(place);
+        if at_ns < self.end_ns {
+            self.due.push(Reverse((at_ns, place)));
+        }
     }
 }
 
@@ -121,7 +154,7 @@ mod tests {
     fn open(arrivals: Arrivals, connections: u32) -> OpenLoop {
         let window = Window { begin_ns: 0, end_ns: 1_000_000_000 };
         let plan = Arc::new(Plan::new(&Shape::Hold, 1000.0, window));
-        OpenLoop { plan, arrivals, seed: 5, connections }
+        OpenLoop { plan, arrivals, seed: 5, connections, end_ns: 1_000_000_000 }
     }
 
     fn times(arrivals: Arrivals, connections: u32) -> Vec<u64> {
@@ -159,5 +192,16 @@ mod tests {
         assert_eq!((schedule.take_due(10_000_000), schedule.next_ns()), (None, None));
         schedule.has_room(0);
         assert_eq!(schedule.take_due(10_000_000), Some((1_000_000, 0)));
+        // 1000 were meant for this second, and two of them were sent.
+        assert_eq!((schedule.left(), schedule.unsent().len()), (1, 998));
+    }
+
+    #[test]
+    fn a_schedule_that_is_done_has_nothing_left() {
+        let mut schedule = Schedule::new(open(Arrivals::Poisson, 8), 0..8);
+        while let Some((_, place)) = schedule.take_due(u64::MAX) {
+            schedule.has_room(place);
+        }
+        assert_eq!((schedule.left(), schedule.unsent()), (0, Vec::new()));
     }
 }

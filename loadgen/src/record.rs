@@ -290,10 +290,11 @@ impl Run {
         self.totals.counts.get(name).copied().unwrap_or(0)
     }
 
-    /// Mean frame bytes of the answers of a kind; `None` without any.
+    /// Mean frame bytes of the answers of a kind; `None` without any, or when nobody counted.
     pub fn answer_bytes(&self, kind: &str) -> Option<f64> {
         let answers = self.totals.answers.get(kind).copied().filter(|count| *count > 0)?;
-        Some(self.count(&format!("{kind} bytes")) as f64 / answers as f64)
+        let bytes = self.totals.counts.get(&format!("{kind} bytes"))?;
+        Some(*bytes as f64 / answers as f64)
     }
 
     /// The figures that repeats are compared by, with their units in the names.

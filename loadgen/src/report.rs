@@ -54,21 +54,18 @@ pub fn run_words(run: &Run, cpus: usize) -> String {
     let bytes =
         |kind| run.answer_bytes(kind).map_or(String::new(), |b| format!(" of {b:.0} bytes"));
     let kinds: Vec<String> = (run.totals.answers.iter())
-        .map(|(kind, count)| format!("{count} {kind}{}{}", plural(kind, *count), bytes(kind)))
+        .map(|(kind, count)| format!("{count} {}{}", plural(kind, *count), bytes(kind)))
         .collect();
-    line(
-        &mut out,
-        "  answers",
-        format!(
-            "{:.0}/s; {}; {} topics compared, {} reworded",
-            run.totals.rate,
-            kinds.join(", "),
-            run.count("topics compared"),
-            run.count("reworded"),
-        ),
-    );
+    let compared = match run.count("topics compared") {
+        0 => String::new(),
+        topics => format!("; {topics} topics compared, {} reworded", run.count("reworded")),
+    };
+    let answers = format!("{:.0}/s; {}{compared}", run.totals.rate, kinds.join(", "));
+    line(&mut out, "  answers", answers);
     if run.errors() > 0 {
-        line(&mut out, "  errors", format!("{:?}", run.totals.errors));
+        let kinds: Vec<String> =
+            run.totals.errors.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+        line(&mut out, "  errors", kinds.join(", "));
         run.totals.error_examples.iter().for_each(|example| line(&mut out, "", example.clone()));
     }
     times_words(&mut out, run);
@@ -102,11 +99,12 @@ pub fn repeats_words(record: &Record) -> String {
     out
 }
 
-fn plural(kind: &str, count: u64) -> &'static str {
-    match count {
-        1 => "",
-        _ if kind.ends_with('s') => "es",
-        _ => "s",
+fn plural(kind: &str, count: u64) -> String {
+    match (count, kind.strip_suffix('y')) {
+        (1, _) => kind.to_owned(),
+        (_, Some(stem)) => format!("{stem}ies"),
+        _ if kind.ends_with('s') => format!("{kind}es"),
+        _ => format!("{kind}s"),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::failure::{Failure, run_failure};
 use crate::fleet::Asked;
 use crate::host::unix_ms;
 use crate::limits;
+use crate::live::Onlooker;
 use crate::measure::{Counts, Errors, Window, histogram, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
 use crate::preflight;
@@ -95,7 +96,8 @@ impl Load {
     fn open_loop(&self) -> Option<OpenLoop> {
         let plan = Arc::new(Plan::new(&self.shape, self.rate?, self.window()));
         let (arrivals, seed, connections) = (self.arrivals, self.seed, self.connections);
-        Some(OpenLoop { plan, arrivals, seed, connections })
+        let end_ns = self.window().end_ns + self.cool_down_ns();
+        Some(OpenLoop { plan, arrivals, seed, connections, end_ns })
     }
 }
 
@@ -104,7 +106,12 @@ impl Load {
 /// # Errors
 /// When no connection can be made, or a process to be measured is gone. Wrong answers and lost
 /// connections are in the result.
-pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
+pub fn run(
+    load: &Load,
+    target: &Target,
+    stop: &Stop,
+    onlooker: &mut dyn Onlooker,
+) -> Result<Run, Failure> {
     let connections = u64::from(load.connections);
     let local = target.address.ip().is_loopback();
     preflight::check(connections, load.sources.count(connections), local)?;
@@ -144,8 +151,10 @@ pub fn run(load: &Load, target: &Target, stop: &Stop) -> Result<Run, Failure> {
             threads.push(thread.spawn_scoped(scope, body).map_err(no_thread)?);
         }
         drop(alive);
-        let (server, answered) = (target.process.as_ref(), answered.as_slice());
-        let mut watch = Watch { server, origin, window, answered, stop, samples: vec![] };
+        let (label, server, answered) =
+            (target.label.as_str(), target.process.as_ref(), answered.as_slice());
+        let samples = Vec::new();
+        let mut watch = Watch { label, server, origin, window, answered, stop, samples, onlooker };
         let looks = watch.run(&all_done, &mut collector);
         drop(gates);
         let (mut counts, mut errors) = (Counts::default(), Errors::default());

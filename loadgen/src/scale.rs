@@ -25,6 +25,7 @@ use crate::fleet::Fleet;
 use crate::host::Host;
 use crate::launch::{self, Recipe, Server};
 use crate::limits;
+use crate::live::Nobody;
 use crate::loads;
 use crate::preflight;
 use crate::priority;
@@ -209,7 +210,7 @@ impl Stage<'_> {
     /// One run; what makes it worthless is remembered.
     fn run(&mut self, what: &str, load: &Load, target: &Target) -> Result<Run, Failure> {
         self.go_on()?;
-        let result = run(load, target, self.stop)?;
+        let result = run(load, target, self.stop, &mut Nobody)?;
         self.judge(what, &result);
         Ok(result)
     }
@@ -236,7 +237,7 @@ impl Stage<'_> {
                 priority::usual();
                 work(Over(&over, stop))
             });
-            let result = run(load, target, stop);
+            let result = run(load, target, stop, &mut Nobody);
             over.store(true, Relaxed);
             let crashed = |_| Err(run_failure("the thread beside the load crashed"));
             (result, beside.join().unwrap_or_else(crashed))

@@ -48,8 +48,18 @@ pub enum Timing {
 
 impl Timing {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Timing; 5] =
-        [Timing::Response, Timing::Service, Timing::Lateness, Timing::Freshness, Timing::Connect];
+    pub const ALL: [Timing; 10] = [
+        Timing::Response,
+        Timing::Service,
+        Timing::Lateness,
+        Timing::Freshness,
+        Timing::Connect,
+        Timing::Registration,
+        Timing::Heartbeat,
+        Timing::Cluster,
+        Timing::TopicList,
+        Timing::AdminRoute,
+    ];
 
     /// As in JSON.
     pub fn name(self) -> &'static str {
@@ -220,6 +230,7 @@ pub struct Collector {
     packed: BTreeMap<(u32, bool), Second>,
     totals: Slice,
     newest: u32,
+    errors: u64,
     /// Seconds before this one were warm-up, if they do not count.
     warm_up_ends_ns: u64,
 }
@@ -235,6 +246,7 @@ impl Collector {
             packed: BTreeMap::new(),
             totals: Slice::default(),
             newest: 0,
+            errors: 0,
             warm_up_ends_ns,
         }
     }
@@ -258,6 +270,7 @@ impl Collector {
         while let Ok(mut slice) = self.slices.try_recv() {
             let key = (slice.second, slice.counted);
             self.newest = self.newest.max(slice.second);
+            self.errors += slice.errors.total();
             if slice.counted {
                 self.totals.merge(&slice);
             }
@@ -298,11 +311,15 @@ impl Collector {
         &self.totals
     }
 
-    /// The last second that was handed over, by its number: what counts of it, else what does not.
-    /// For a person who looks on.
-    pub fn latest(&self) -> Option<(u32, &Slice)> {
-        let (key, slice) = self.open.iter().next_back()?;
-        Some((key.0, slice))
+    /// All errors that were drained, whether their queries count or not.
+    pub fn errors(&self) -> u64 {
+        self.errors
+    }
+
+    /// The last second that was handed over: what counts of it, else what does not. For a person
+    /// who looks on.
+    pub fn latest(&self) -> Option<&Slice> {
+        self.open.values().next_back()
     }
 
     /// All seconds in order. Drop the tapes first: they hand over their last second then.

@@ -17,6 +17,7 @@ use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
 use crate::host::Host;
 use crate::launch::{self, Recipe, Server};
 use crate::limits;
+use crate::live::Nobody;
 use crate::loads;
 use crate::preflight;
 use crate::priority;
@@ -237,7 +238,7 @@ impl Contest<'_> {
                 let to = side.target.address;
                 let load = loads::closed(to, 64, depth, piece, self.args.pin);
                 let load = Load { misses: 0.2, warmup_seconds: 0.0, ..load };
-                run(&load, &side.target, self.stop)?;
+                run(&load, &side.target, self.stop, &mut Nobody)?;
             }
             left -= WARM_PIECE_SECONDS;
         }
@@ -249,7 +250,7 @@ impl Contest<'_> {
         let first = self.sides.first().ok_or_else(|| usage("give a --server"))?;
         let load = loads::closed(first.target.address, 16, 1, 0.3, self.args.pin);
         let load = Load { misses: 0.5, ..load };
-        let answers = run(&load, &first.target, self.stop)?;
+        let answers = run(&load, &first.target, self.stop, &mut Nobody)?;
         let (hit, miss) = (answers.answer_bytes("hit"), answers.answer_bytes("miss"));
         let whole = |mean: Option<f64>| {
             mean.and_then(|mean| format!("{mean:.0}").parse().ok()).unwrap_or(ANSWER_BYTES_MIN)

@@ -7,7 +7,8 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
-use crate::measure::{Errors, Window, nanos};
+use crate::live::{Onlooker, Progress};
+use crate::measure::{Errors, Percentiles, Window, nanos};
 use crate::process::{Process, Sample, Usage, machine_busy_ns};
 use crate::record::{self, Cost, Phase, PhaseSpan, Run, Totals};
 use crate::stop::Stop;
@@ -47,6 +48,8 @@ pub struct Look {
 
 /// Lives: one per run, on the thread that waits for the others.
 pub struct Watch<'a> {
+    /// Whom the run is made against.
+    pub label: &'a str,
     /// Whose CPU is measured; `None` when it is on another machine.
     pub server: Option<&'a Process>,
     /// The moment all times count from.
@@ -59,6 +62,8 @@ pub struct Watch<'a> {
     pub stop: &'a Stop,
     /// What was seen once a second.
     pub samples: Vec<record::Sample>,
+    /// Told once a second.
+    pub onlooker: &'a mut dyn Onlooker,
 }
 
 impl Watch<'_> {
@@ -78,6 +83,27 @@ impl Watch<'_> {
         let first = self.look()?;
         self.wait_until(self.window.end_ns, all_done, collector, &mut last)?;
         Ok(Some((first, self.look()?)))
+    }
+
+    fn tell(&mut self, collector: &Collector, sample: &record::Sample) {
+        let latest = collector.latest();
+        let times = latest.and_then(|slice| slice.times(Timing::Response));
+        let share = |usage: &Option<Usage>| {
+            Some(usage.as_ref()?.cpu_ns as f64 / sample.elapsed_ns.max(1) as f64)
+        };
+        let warm = sample.at_ns >= self.window.begin_ns;
+        let progress = Progress {
+            label: self.label,
+            phase: if warm { Phase::Measured } else { Phase::WarmUp },
+            elapsed: Duration::from_nanos(sample.at_ns),
+            end: Duration::from_nanos(self.window.end_ns),
+            rate: latest.map_or(0, |slice| slice.answers.total()),
+            response: times.map(Percentiles::of).unwrap_or_default(),
+            errors: collector.errors(),
+            server_cpu: share(&sample.server),
+            generator_cpu: share(&sample.generator),
+        };
+        self.onlooker.second(&progress);
     }
 
     fn look(&self) -> Result<Look, Failure> {
@@ -104,7 +130,9 @@ impl Watch<'_> {
             if last.at.elapsed() >= SAMPLE_EVERY {
                 collector.drain();
                 let now = self.look()?;
-                self.samples.push(sample(self.origin, last, &now));
+                let sample = sample(self.origin, last, &now);
+                self.tell(collector, &sample);
+                self.samples.push(sample);
                 *last = now;
             }
             let left = until.saturating_duration_since(Instant::now());

@@ -1,8 +1,10 @@
 //! Aim: what the generator reports is what happened. Method: a stub server with planted delays and
 //! faults, driven through the same functions as the commands.
 
+mod results;
 mod stub;
 
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -11,6 +13,7 @@ use loadgen::check::Expect;
 use loadgen::compare::{Plan, compare};
 use loadgen::fill::fill;
 use loadgen::fleet::Fleet;
+use loadgen::live::{Nobody, Onlooker, Progress};
 use loadgen::measure::Percentiles;
 use loadgen::pace::Arrivals;
 use loadgen::process::Process;
@@ -58,7 +61,7 @@ fn load() -> Load {
 }
 
 fn drive(stub: &Stub, load: &Load) -> Run {
-    run(load, &target(stub), &Stop::default()).unwrap()
+    run(load, &target(stub), &Stop::default(), &mut Nobody).unwrap()
 }
 
 fn response(run: &Run) -> Percentiles {
@@ -129,6 +132,93 @@ fn a_stall_counts_for_all_who_were_meant_to_ask_meanwhile() {
 }
 
 #[test]
+fn a_closed_loop_hides_the_stall_that_an_open_one_shows() {
+    // One query in 50 takes 200 ms and holds up its connection. In a closed loop that is one slow
+    // query; in an open one all that were meant to be sent meanwhile waited as well.
+    let stub = || {
+        Stub::start(|seen| {
+            if seen.number % 50 == 49 {
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            right(seen)
+        })
+    };
+    let load = Load { connections: 1, seconds: 2.0, ..load() };
+    let closed = drive(&stub(), &load);
+    let open = drive(&stub(), &Load { rate: Some(150.0), ..load });
+    assert_eq!((closed.mode.as_str(), open.mode.as_str()), ("closed loop", "open loop"));
+    assert!(response(&closed).p90_us < 100_000.0, "{:?}", response(&closed));
+    assert!(response(&open).p90_us > 100_000.0, "{:?}", response(&open));
+}
+
+#[test]
+fn warm_up_and_cool_down_are_shown_and_not_counted() {
+    let stub = Stub::start(right);
+    let warmup_seconds = 1.0;
+    let load =
+        Load { rate: Some(100.0), seconds: 1.0, warmup_seconds, cooldown_seconds: 1.0, ..load() };
+    let run = drive(&stub, &load);
+    assert_eq!((run.answers(), response(&run).count), (100, 100));
+    let spans: Vec<Phase> = run.phases.iter().map(|span| span.phase).collect();
+    assert_eq!(spans, [Phase::WarmUp, Phase::Measured, Phase::CoolDown]);
+    let answers_in = |phase| -> u64 {
+        let seconds = run.seconds.iter().filter(|second| second.phase == phase);
+        seconds.flat_map(|second| second.answers.values()).sum()
+    };
+    let [before, counted, after] =
+        [Phase::WarmUp, Phase::Measured, Phase::CoolDown].map(answers_in);
+    // An answer that comes late belongs to its phase; of those not counted the second decides.
+    assert_eq!((counted, before + after), (100, 200));
+    assert!(before >= 90 && after >= 90, "{before} before, {after} after");
+}
+
+#[test]
+fn a_staircase_asks_for_more_in_each_step() {
+    let stub = Stub::start(right);
+    let shape = Shape::Stairs(3);
+    let run = drive(&stub, &Load { rate: Some(150.0), seconds: 3.0, shape, ..load() });
+    let by_second: Vec<u64> =
+        run.seconds.iter().map(|second| second.answers.values().sum()).collect();
+    assert_eq!(by_second.iter().sum::<u64>(), 50 + 100 + 150, "{by_second:?}");
+    let about = |found: u64, expected: u64| found.abs_diff(expected) <= 25;
+    assert!(about(by_second[0], 50) && about(by_second[1], 100), "{by_second:?}");
+}
+
+#[test]
+fn connections_come_from_the_addresses_of_the_plan_at_the_rate_asked_for() {
+    let stub = Stub::start(right);
+    let prefix = Some("127.88.7.0/24".parse().unwrap());
+    let sources = Sources::plan(stub.address, 10, prefix, Some(3)).unwrap();
+    let begin = Instant::now();
+    let load = Load { connections: 10, sources, connect_rate: Some(50.0), ..load() };
+    let run = drive(&stub, &load);
+    assert!(begin.elapsed() >= Duration::from_millis(180 + 500), "{:?}", begin.elapsed());
+    assert_eq!(run.invalid, Vec::<String>::new());
+    let peers = stub.peers.lock().unwrap();
+    let of = |last: u8| {
+        let ip = IpAddr::from([127, 88, 7, last]);
+        peers.iter().filter(|peer| peer.ip() == ip).count()
+    };
+    assert_eq!([1, 2, 3, 4].map(of), [3, 3, 3, 1], "{peers:?}");
+}
+
+#[test]
+fn what_a_server_was_too_slow_to_let_out_counts_as_if_it_had_timed_out() {
+    // One answer in 100 ms on one connection, and ten times as much is asked for.
+    let stub = Stub::start(|seen| {
+        std::thread::sleep(Duration::from_millis(100));
+        right(seen)
+    });
+    let load = Load { connections: 1, rate: Some(100.0), timeout_ms: 500, ..load() };
+    let run = drive(&stub, &Load { seconds: 1.0, ..load });
+    let unsent = run.totals.errors["unsent"];
+    assert!(unsent > 50, "{:?}", run.totals.errors);
+    assert_eq!(unsent + run.answers() + run.totals.errors.get("time-out").unwrap_or(&0), 100);
+    assert_eq!(response(&run).count, 100);
+    assert!(response(&run).p50_us >= 490_000.0, "{:?}", response(&run));
+}
+
+#[test]
 fn a_late_generator_makes_the_run_invalid() {
     let stub = Stub::start(right);
     let load = Load { rate: Some(100.0), lateness_bound_us: 0, ..load() };
@@ -139,7 +229,7 @@ fn a_late_generator_makes_the_run_invalid() {
 /// The 100th query is answered in this way, all others rightly.
 fn errors_with(fault: fn(&Seen) -> Option<Vec<u8>>) -> (Vec<String>, Vec<String>) {
     let stub = Stub::start(move |seen| if seen.number == 99 { fault(seen) } else { right(seen) });
-    let result = drive(&stub, &Load { misses: 0.0, timeout_ms: 200, ..load() });
+    let result = drive(&stub, &Load { misses: 0.0, timeout_ms: 1000, ..load() });
     assert!(!result.invalid.is_empty(), "{result:?}");
     assert_eq!(result.errors(), 1, "{:?}", result.totals.errors);
     (result.totals.errors.into_keys().collect(), result.totals.error_examples)
@@ -222,6 +312,16 @@ fn a_wrong_route_after_filling_is_an_error_before_any_load() {
     assert!(text.contains("after filling"), "{text}");
 }
 
+struct Heard(Vec<(u32, String)>);
+
+impl Onlooker for Heard {
+    fn second(&mut self, _: &Progress<'_>) {}
+
+    fn ended(&mut self, round: u32, run: &Run) {
+        self.0.push((round, run.label.clone()));
+    }
+}
+
 #[test]
 fn a_comparison_has_a_ratio_for_each_round_and_equal_bytes() {
     let stub = Stub::start(right);
@@ -234,13 +334,10 @@ fn a_comparison_has_a_ratio_for_each_round_and_equal_bytes() {
         program: Path::new(env!("CARGO_BIN_EXE_loadgen")),
         floor_cpu: None,
     };
-    let mut runs = Vec::new();
-    let comparison = compare(&plan, &target, &Stop::default(), |round, result| {
-        runs.push((round, result.label.clone()));
-    })
-    .unwrap();
+    let mut heard = Heard(Vec::new());
+    let comparison = compare(&plan, &target, &Stop::default(), &mut heard).unwrap();
     assert!(!comparison.invalid(), "{comparison:?}");
-    let order = runs.iter().map(|(round, label)| (*round, label.as_str())).collect::<Vec<_>>();
+    let order = heard.0.iter().map(|(round, label)| (*round, label.as_str())).collect::<Vec<_>>();
     assert_eq!(order, [(1, "stub"), (1, "floor"), (2, "stub"), (2, "floor")]);
     for round in &comparison.rounds {
         assert!(round.ratio().unwrap() > 0.0);

@@ -262,7 +262,7 @@ pub const OPTIONS: &[Opt] = &[
         "info",
         "least serious kind of line to log"),
     own("allowRemoteConfigUpdate", Some("allow-remote-config-update"), Flag, "false",
-        "let request code 318 change live settings; anybody who can connect may send it"),
+        "let request code 318 change live settings; adminFrom says who may send it"),
     own("proxyProtocolFrom", None, Networks, "", "who may send a PROXY header; empty anybody"),
     own("adminFrom", None, Networks, "",
         "who may change KV, topics, permissions and settings; empty anybody"),

@@ -53,6 +53,11 @@ impl Desk {
         }
     }
 
+    /// An answer of the writer came for a connection that is gone.
+    pub fn lost(&mut self) {
+        self.lane.answered();
+    }
+
     /// Appends an answer of the writer to the output of the connection that asked.
     pub fn answer(&mut self, answer: &WriteAnswer, out: &mut Vec<u8>) {
         self.lane.answered();

@@ -62,12 +62,12 @@ pub fn dispatch(
         request::QUERY_DATA_VERSION => return broker::query_data_version(&mut call, reply),
         request::GET_BROKER_MEMBER_GROUP => broker::member_group(&mut call, &mut reply),
 
-        request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER => topic::all(&mut call, &mut reply),
-        request::GET_TOPICS_BY_CLUSTER => topic::of_cluster(&mut call, &mut reply),
+        request::GET_ALL_TOPIC_LIST_FROM_NAMESERVER => return topic::all(&mut call, reply),
+        request::GET_TOPICS_BY_CLUSTER => return topic::of_cluster(&mut call, reply),
         request::GET_SYSTEM_TOPIC_LIST_FROM_NS => topic::system(&mut call, &mut reply),
         request::GET_UNIT_TOPIC_LIST
         | request::GET_HAS_UNIT_SUB_TOPIC_LIST
-        | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => topic::unit(&mut call, &mut reply),
+        | request::GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST => return topic::unit(&mut call, reply),
         request::REGISTER_TOPIC_IN_NAMESRV => return topic::register(&mut call, reply),
         request::DELETE_TOPIC_IN_NAMESRV => return topic::delete(&mut call, reply),
 

@@ -26,15 +26,14 @@ pub(super) fn query(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
     let Some((topic, route)) = found else {
         return reply.no_route(topic.unwrap_or("null"));
     };
-    let zone = zone_of(command);
     let query = RouteQuery {
-        dialect: dialect_for(command, zone),
+        dialect: dialect_for(command),
         acting_master: settings.support_acting_master,
         order_conf: match settings.order_message_enable {
             true => call.view.kv.get(ORDER_NAMESPACE, topic),
             false => None,
         },
-        zone,
+        zone: zone_of(command),
     };
     reply.body(|out| call.view.routes.write_route(route, &query, out));
 }
@@ -47,10 +46,8 @@ fn zone_of<'a>(command: &'a Command<'_>) -> Option<&'a str> {
     command.text("__ZONE_NAME").filter(|name| !name.trim().is_empty())
 }
 
-fn dialect_for(command: &Command<'_>, zone: Option<&str>) -> Dialect {
+fn dialect_for(command: &Command<'_>) -> Dialect {
     let reads_standard = command.version >= STANDARD_JSON_VERSION
         || command.boolean("acceptStandardJsonOnly") == Some(true);
-    // Java's zone filter decodes the answer and encodes it anew, in the legacy dialect whoever
-    // asks.
-    if reads_standard && zone.is_none() { Dialect::Standard } else { Dialect::Legacy }
+    if reads_standard { Dialect::Standard } else { Dialect::Legacy }
 }

@@ -1,7 +1,7 @@
 //! Topic lists (206, 224, 304, 311 to 313), and topics registered or deleted one by one (217, 216).
 
 use crate::ids::{ClusterName, Topic};
-use crate::route::UnitList;
+use crate::route::{TopicList, UnitList};
 use crate::wire::code::{request, response};
 use crate::writer::request::WriteOp;
 
@@ -11,21 +11,21 @@ use super::{Call, Dispatch};
 /// Remark of a list that a setting switches off.
 const DISABLED: &str = "disable";
 
+/// Most topics among which a shard looks for those of a list itself, which takes it less than a
+/// millisecond. With more the writer does, piece by piece, so that queries are not held up.
+const LISTED_AT_ONCE: usize = 4096;
+
 /// 206: all topics, unless `enableAllTopicList` is off.
-pub(super) fn all(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
-    if !call.view.settings.enable_all_topic_list {
-        return reply.fail(response::SYSTEM_ERROR, DISABLED);
-    }
-    reply.body(|out| call.view.routes.write_topics(out));
+pub(super) fn all(call: &mut Call<'_, '_>, reply: Reply<'_>) -> Dispatch {
+    let enabled = call.view.settings.enable_all_topic_list;
+    list(call, reply, enabled, TopicList::All)
 }
 
 /// 224: the topics of one cluster, unless `enableTopicList` is off. An unknown cluster has none.
-pub(super) fn of_cluster(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
-    if !call.view.settings.enable_topic_list {
-        return reply.fail(response::SYSTEM_ERROR, DISABLED);
-    }
-    let cluster = call.command.text("cluster");
-    reply.body(|out| call.view.routes.write_topics_of_cluster(cluster, out));
+pub(super) fn of_cluster(call: &mut Call<'_, '_>, reply: Reply<'_>) -> Dispatch {
+    let enabled = call.view.settings.enable_topic_list;
+    let cluster = call.command.text("cluster").map(ClusterName::from);
+    list(call, reply, enabled, TopicList::OfCluster(cluster))
 }
 
 /// 304: names of clusters and groups, and whom to ask for the rest.
@@ -34,16 +34,25 @@ pub(super) fn system(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
 }
 
 /// 311, 312, 313, unless `enableTopicList` is off.
-pub(super) fn unit(call: &mut Call<'_, '_>, reply: &mut Reply<'_>) {
-    if !call.view.settings.enable_topic_list {
-        return reply.fail(response::SYSTEM_ERROR, DISABLED);
-    }
-    let list = match call.command.code {
+pub(super) fn unit(call: &mut Call<'_, '_>, reply: Reply<'_>) -> Dispatch {
+    let list_of = match call.command.code {
         request::GET_UNIT_TOPIC_LIST => UnitList::Unit,
         request::GET_HAS_UNIT_SUB_TOPIC_LIST => UnitList::UnitSub,
         _ => UnitList::UnitSubNotUnit,
     };
-    reply.body(|out| call.view.routes.write_unit_topics(list, out));
+    let enabled = call.view.settings.enable_topic_list;
+    list(call, reply, enabled, TopicList::Unit(list_of))
+}
+
+fn list(call: &mut Call<'_, '_>, mut reply: Reply<'_>, enabled: bool, list: TopicList) -> Dispatch {
+    if !enabled {
+        reply.fail(response::SYSTEM_ERROR, DISABLED);
+    } else if call.view.routes.topic_count() > LISTED_AT_ONCE {
+        return call.desk.submit(call.conn, reply, WriteOp::ListTopics(list));
+    } else {
+        reply.body(|out| call.view.routes.write_topic_list(&list, out));
+    }
+    Dispatch::Done
 }
 
 /// 217. Without a body, as some ancient clients send the code, it does nothing.

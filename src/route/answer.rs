@@ -9,11 +9,13 @@ use crate::model::{Dialect, QueueMapping, Queues, perm};
 use crate::wire::json::{put_int, put_long, put_string};
 
 use super::fragment::{Group, put_int_key};
-use super::view::{GroupQueues, RouteView, TopicRoute};
+use super::name_map::Named;
+use super::topic::TopicRoute;
+use super::view::{GroupSlot, RouteView};
 
 /// Topics through which brokers look at their own group; their answers show the true ids (Java:
 /// `TopicValidator`).
-const SYNC_TOPIC_PREFIX: &str = "rmq_sys_SYNC_BROKER_MEMBER_";
+const SYNC_TOPIC_PREFIX: &[u8] = b"rmq_sys_SYNC_BROKER_MEMBER_";
 
 /// What a route query asks for besides the topic.
 #[derive(Clone, Copy, Debug)]
@@ -31,16 +33,17 @@ pub struct RouteQuery<'a> {
 /// A group as one answer shows it.
 struct Shown<'a> {
     group: &'a Group,
-    entry: &'a GroupQueues,
+    queues: Queues,
     acting: bool,
 }
 
 impl RouteView {
     /// Appends the `TopicRouteData` of a topic of this view to `out`.
     pub fn write_route(&self, route: &TopicRoute, query: &RouteQuery<'_>, out: &mut Vec<u8>) {
-        let substitute = query.acting_master && !route.topic().starts_with(SYNC_TOPIC_PREFIX);
+        let substitute = query.acting_master && !route.name().starts_with(SYNC_TOPIC_PREFIX);
         let shown = || {
-            let all = route.groups().iter().map(move |entry| self.show(entry, substitute));
+            let all = route.groups();
+            let all = all.map(move |on| self.show(on.slot, on.queues, substitute));
             all.filter(|shown| query.zone.is_none_or(|zone| shown.is_in_zone(zone)))
         };
         let mut filters = false;
@@ -64,25 +67,32 @@ impl RouteView {
         let mut last = None;
         shown().for_each(|shown| {
             out.extend_from_slice(&shown.group.queue_head);
-            last = Some(put_queues(out, shown.entry.queues, last.take()));
+            last = Some(put_queues(out, shown.queues, last.take()));
             out.push(b',');
         });
         close_list(out);
-        if let Some(mappings) = route.mappings() {
-            out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
-            put_list(out, mappings.iter(), |out, one| put_mapping(out, one, query.dialect));
-            out.push(b'}');
+        if route.is_mapped() {
+            // Of the groups in the answer; without a zone these are all.
+            let is_shown = |one: &&QueueMapping| {
+                query.zone.is_none() || shown().any(|shown| shown.group.name == one.broker)
+            };
+            let mut mappings = self.mappings_of(route).iter().filter(is_shown).peekable();
+            if mappings.peek().is_some() {
+                out.extend_from_slice(b",\"topicQueueMappingByBroker\":{");
+                put_list(out, mappings, |out, one| put_mapping(out, one, query.dialect));
+                out.push(b'}');
+            }
         }
         out.push(b'}');
     }
 
     #[inline]
-    fn show<'a>(&'a self, entry: &'a GroupQueues, substitute: bool) -> Shown<'a> {
-        let group = self.at(entry.slot);
+    fn show(&self, slot: GroupSlot, queues: Queues, substitute: bool) -> Shown<'_> {
+        let group = self.at(slot);
         // A writable topic is left as it is: the slave that registered it does not act (protocol:
         // route query, step 5).
-        let writable = entry.queues.perm & perm::WRITE != 0;
-        Shown { group, entry, acting: substitute && !writable && group.may_act() }
+        let writable = queues.perm & perm::WRITE != 0;
+        Shown { group, queues, acting: substitute && !writable && group.may_act() }
     }
 }
 
@@ -102,7 +112,7 @@ impl Shown<'_> {
 /// Queues that have been written, and where.
 type Written = (Queues, Range<usize>);
 
-/// Writes the rest of a `queueDatas` element, behind a group's [`Group::queue_head`]. A topic mostly
+/// Writes the rest of a `queueDatas` element, behind its [`Group::queue_head`]. Mostly a topic
 /// has the same queues everywhere: then it is a copy of the last one.
 #[inline]
 fn put_queues(out: &mut Vec<u8>, queues: Queues, last: Option<Written>) -> Written {
@@ -126,7 +136,7 @@ fn put_queues(out: &mut Vec<u8>, queues: Queues, last: Option<Written>) -> Writt
 
 /// Ends a list whose elements each have a comma behind them.
 #[inline]
-fn close_list(out: &mut Vec<u8>) {
+pub(super) fn close_list(out: &mut Vec<u8>) {
     match out.last_mut() {
         Some(comma @ b',') => *comma = b']',
         _ => out.push(b']'),

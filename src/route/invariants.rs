@@ -7,22 +7,24 @@ impl RouteTable {
     #[cfg(any(test, debug_assertions))]
     pub fn check_invariants(&self) {
         for route in self.view.topics.iter() {
-            let topic = route.topic();
-            let number = route.number().0;
-            assert_eq!(self.topic_names[number as usize].as_ref(), Some(topic));
-            assert!(!route.groups().is_empty(), "{topic} is served by nobody");
+            let (topic, number) = (route.text(), route.number());
+            assert_eq!(self.topic_of(number).text(), topic);
+            assert!(route.groups().next().is_some(), "{topic} is served by nobody");
             for entry in route.groups() {
                 assert!(
                     self.view.slots[entry.slot.index()].is_some(),
                     "{topic} names a gone group"
                 );
-                assert!(self.states[entry.slot.index()].topics.contains(number));
-                let here = route.groups().iter().filter(|other| other.slot == entry.slot);
+                assert!(self.states[entry.slot.index()].topics.contains(number.0));
+                let here = route.groups().filter(|other| other.slot == entry.slot);
                 assert_eq!(here.count(), 1, "{topic} names a group twice");
             }
+            let mappings = self.view.mappings_of(route);
+            assert_eq!(route.is_mapped(), !mappings.is_empty(), "{topic} and its mappings");
         }
-        let named = self.topic_names.iter().flatten().count();
-        assert_eq!(named, self.view.topics.len(), "each number in use belongs to one topic");
+        let mapped = self.view.topics.iter().filter(|route| route.is_mapped()).count();
+        assert_eq!(mapped, self.view.mappings.len(), "mappings belong to topics");
+        assert_eq!(self.numbers_in_use(), self.view.topics.len(), "one number a topic");
         for (name, slot) in &self.view.groups {
             let group = self.view.at(*slot);
             let state = &self.states[slot.index()];
@@ -38,8 +40,10 @@ impl RouteTable {
             for cluster in &state.clusters {
                 assert!(self.view.clusters[cluster].contains(name));
             }
-            let topics = state.topics.iter();
-            assert!(topics.map(|n| &self.topic_names[n as usize]).all(Option::is_some));
+            let mut topics = state.topics.iter();
+            assert!(topics.all(|number| {
+                self.topic_of(super::topic::TopicNumber(number)).on(*slot).is_some()
+            }));
         }
         let filled = self.view.slots.iter().flatten().count();
         assert_eq!(filled, self.view.groups.len());

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use crate::ids::BrokerName;
+use crate::ids::{BrokerName, ClusterName};
 use crate::model::{Dialect, sys_flag};
-use crate::wire::json::put_string;
+use crate::wire::json::{put_string, put_text};
 
-use super::answer::put_list;
+use super::answer::{close_list, put_list};
 use super::fragment::put_addrs;
-use super::view::{RouteView, TopicRoute};
+use super::name_map::{Named, PARTS};
+use super::topic::TopicRoute;
+use super::view::RouteView;
 
 /// Which unit topics a list shows (codes 311, 312, 313; Java: `RouteInfoManager.getUnitTopics` and
 /// its siblings).
@@ -30,6 +32,100 @@ impl UnitList {
             UnitList::Unit => unit,
             UnitList::UnitSub => unit_sub,
             UnitList::UnitSubNotUnit => unit_sub && !unit,
+        }
+    }
+}
+
+/// Which topics are asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TopicList {
+    /// All of them (code 206).
+    All,
+    /// Those with queues on a group of this cluster (code 224); none if it is unknown.
+    OfCluster(Option<ClusterName>),
+    /// Unit topics (codes 311 to 313). As in Java, a topic's first group decides.
+    Unit(UnitList),
+}
+
+/// The body of a `TopicList` that is written in pieces, from one view.
+#[derive(Debug)]
+pub struct TopicListing {
+    view: RouteView,
+    wanted: Wanted,
+    /// The next part of the map: `<= PARTS`.
+    part: u64,
+    out: Vec<u8>,
+}
+
+/// A [`TopicList`] with its names looked up.
+#[derive(Debug)]
+enum Wanted {
+    All,
+    /// By slot.
+    OnGroups(Vec<bool>),
+    Unit(UnitList),
+}
+
+impl TopicListing {
+    /// A list of which nothing has been written.
+    #[must_use]
+    pub fn new(view: RouteView, list: &TopicList) -> TopicListing {
+        let wanted = match list {
+            TopicList::All => Wanted::All,
+            TopicList::Unit(list) => Wanted::Unit(*list),
+            TopicList::OfCluster(cluster) => {
+                let mut inside = vec![false; view.slots.len()];
+                let names = cluster.as_ref().and_then(|cluster| view.clusters.get(cluster));
+                for name in names.into_iter().flat_map(|names| names.iter()) {
+                    inside[view.groups[name].index()] = true;
+                }
+                Wanted::OnGroups(inside)
+            }
+        };
+        TopicListing { view, wanted, part: 0, out: b"{\"topicList\":[".to_vec() }
+    }
+
+    /// Looks at `topics` topics, or a few more. Whether the body is complete.
+    pub fn step(&mut self, topics: usize) -> bool {
+        let mut seen = 0;
+        while self.part < PARTS && seen < topics {
+            for route in self.view.topics.part(self.part) {
+                seen += 1;
+                if self.wanted.has(route) {
+                    put_text(&mut self.out, route.name());
+                    self.out.push(b',');
+                }
+            }
+            self.part += 1;
+            if self.part == PARTS {
+                close_list(&mut self.out);
+                self.out.push(b'}');
+            }
+        }
+        self.part == PARTS
+    }
+
+    /// What has been written.
+    #[must_use]
+    pub fn body(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// What has been written, to keep.
+    #[must_use]
+    pub fn into_body(self) -> Vec<u8> {
+        self.out
+    }
+}
+
+impl Wanted {
+    fn has(&self, route: &TopicRoute) -> bool {
+        match self {
+            Wanted::All => true,
+            Wanted::OnGroups(inside) => route.groups().any(|on| inside[on.slot.index()]),
+            Wanted::Unit(list) => {
+                route.groups().next().is_some_and(|on| list.has(on.queues.sys_flag))
+            }
         }
     }
 }
@@ -75,33 +171,11 @@ impl RouteView {
         out.extend_from_slice(b"}}");
     }
 
-    /// `TopicList` of all topics (code 206).
-    pub fn write_topics(&self, out: &mut Vec<u8>) {
-        self.write_topics_where(|_| true, out);
-    }
-
-    /// `TopicList` of the topics with queues on a group of `cluster` (code 224); empty if the
-    /// cluster is unknown.
-    pub fn write_topics_of_cluster(&self, cluster: Option<&str>, out: &mut Vec<u8>) {
-        let mut inside = vec![false; self.slots.len()];
-        let names = cluster.and_then(|cluster| self.clusters.get(cluster));
-        for name in names.into_iter().flat_map(|names| names.iter()) {
-            inside[self.groups[name].index()] = true;
-        }
-        let here = |topic: &TopicRoute| topic.groups().iter().any(|on| inside[on.slot.index()]);
-        self.write_topics_where(here, out);
-    }
-
-    /// `TopicList` of unit topics (codes 311 to 313). As in Java, a topic's first group decides.
-    pub fn write_unit_topics(&self, list: UnitList, out: &mut Vec<u8>) {
-        self.write_topics_where(|topic| list.has(topic.groups()[0].queues.sys_flag), out);
-    }
-
-    fn write_topics_where(&self, wanted: impl Fn(&TopicRoute) -> bool, out: &mut Vec<u8>) {
-        out.extend_from_slice(b"{\"topicList\":[");
-        let topics = self.topics.iter().filter(|route| wanted(route));
-        put_list(out, topics, |out, route| put_string(out, route.topic()));
-        out.extend_from_slice(b"]}");
+    /// `TopicList` of the topics in `list`.
+    pub fn write_topic_list(&self, list: &TopicList, out: &mut Vec<u8>) {
+        let mut listing = TopicListing::new(self.clone(), list);
+        while !listing.step(usize::MAX) {}
+        out.extend_from_slice(&listing.out);
     }
 
     /// `TopicList` of code 304: the names of clusters and groups, and the address of a broker whom

@@ -20,13 +20,14 @@ mod name_map;
 mod notices;
 mod register;
 pub mod table;
+pub mod topic;
 mod topics;
 mod unregister;
 pub mod view;
 
 pub use answer::RouteQuery;
 pub use change::{Departure, Master, Refused, Registered, Registration};
-pub use lists::UnitList;
+pub use lists::{TopicList, TopicListing, UnitList};
 pub use table::RouteTable;
 pub use view::RouteView;
 

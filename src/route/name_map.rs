@@ -20,7 +20,7 @@ use smallvec::SmallVec;
 use triomphe::ThinArc;
 
 /// Bits of the hash that choose a branch's child.
-const LEVEL_BITS: u32 = 4;
+const LEVEL_BITS: u32 = 2;
 /// Children of a branch.
 const FAN: usize = 1 << LEVEL_BITS;
 /// Levels that a hash has bits for.
@@ -28,10 +28,22 @@ const LEVELS: u32 = u64::BITS / LEVEL_BITS;
 /// Most things in a leaf; only at the last level, with equal hashes, there can be more.
 const LEAF_MAX: usize = 24;
 
+/// Levels that a [`Place`] has bits for.
+const PLACE_LEVELS: u32 = 24 / LEVEL_BITS;
+
+/// Levels above the parts of a map.
+const PART_LEVELS: u32 = 5;
+/// Into how many parts a map can be divided, of about equal size if it is large.
+pub const PARTS: u64 = 1 << (PART_LEVELS * LEVEL_BITS);
+
+/// Where a thing of one map is: its hash's lowest three bytes and the highest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place([u8; 4]);
+
 /// What knows its name. Cloning must be cheap.
 pub trait Named: Clone {
-    /// The name; it never changes.
-    fn name(&self) -> &str;
+    /// The name, as bytes; it never changes.
+    fn name(&self) -> &[u8];
 }
 
 /// Things by name. Cloning it copies pointers only. Hashing is keyed, since names come from peers.
@@ -64,17 +76,64 @@ impl<T: Named, S: BuildHasher> NameMap<T, S> {
 
     /// The thing called `name`.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&T> {
+    pub fn get(&self, name: impl AsRef<[u8]>) -> Option<&T> {
+        let name = name.as_ref();
         let hash = self.hasher.hash_one(name);
         let (mut node, mut level) = (&self.root, 0);
         loop {
             match node {
                 Node::Empty => return None,
-                Node::Leaf(leaf) => return leaf.find(tag(hash), name).map(|at| &leaf.things()[at]),
+                Node::Leaf(leaf) => {
+                    let at = leaf.find(tag(hash), |thing| thing.name() == name)?;
+                    return leaf.things().get(at);
+                }
                 Node::Branch(children) => node = &children[child(hash, level)],
             }
             level += 1;
         }
+    }
+
+    /// Where a thing called `name` is, now or once it is put in. Much shorter than a name.
+    #[must_use]
+    pub fn place(&self, name: impl AsRef<[u8]>) -> Place {
+        let [first, second, third, .., last] = self.hasher.hash_one(name.as_ref()).to_le_bytes();
+        Place([first, second, third, last])
+    }
+
+    /// The thing at `place` that is `wanted`.
+    pub fn find(&self, place: Place, wanted: impl Fn(&T) -> bool) -> Option<&T> {
+        let Place([first, second, third, last]) = place;
+        let hash = u64::from_le_bytes([first, second, third, 0, 0, 0, 0, last]);
+        let (mut node, mut level) = (&self.root, 0);
+        while let Node::Branch(children) = node
+            && level < PLACE_LEVELS
+        {
+            node = &children[child(hash, level)];
+            level += 1;
+        }
+        match node {
+            Node::Leaf(leaf) => {
+                let at = leaf.find(tag(hash), wanted)?;
+                leaf.things().get(at)
+            }
+            // More than 2^24 leaves, or equal hashes.
+            deeper => Iter::of(deeper).find(|thing| wanted(thing)),
+        }
+    }
+
+    /// The things of one part of [`PARTS`], numbered from 0: each thing is in one.
+    #[must_use]
+    pub fn part(&self, part: u64) -> Iter<'_, T> {
+        let (mut node, mut level) = (&self.root, 0);
+        while let Node::Branch(children) = node
+            && level < PART_LEVELS
+        {
+            node = &children[child(part, level)];
+            level += 1;
+        }
+        // A leaf that stands above the parts' level is wholly in the first of its parts.
+        let is_first = level == PART_LEVELS || part >> (level * LEVEL_BITS) == 0;
+        Iter::of(if is_first { node } else { &Node::Empty })
     }
 
     /// Puts a thing in, in the place of the one that has its name.
@@ -89,7 +148,7 @@ impl<T: Named, S: BuildHasher> NameMap<T, S> {
                     return;
                 }
                 Node::Leaf(leaf) => {
-                    if let Some(at) = leaf.find(tag(hash), thing.name()) {
+                    if let Some(at) = leaf.find(tag(hash), |old| old.name() == thing.name()) {
                         return leaf.replace(at, thing);
                     }
                     if leaf.things().len() < LEAF_MAX || level == LEVELS {
@@ -107,7 +166,8 @@ impl<T: Named, S: BuildHasher> NameMap<T, S> {
     }
 
     /// Takes out the thing called `name`, if it is there.
-    pub fn remove(&mut self, name: &str) {
+    pub fn remove(&mut self, name: impl AsRef<[u8]>) {
+        let name = name.as_ref();
         if self.get(name).is_some() {
             self.root.remove(self.hasher.hash_one(name), 0, name);
             self.len -= 1;
@@ -117,8 +177,7 @@ impl<T: Named, S: BuildHasher> NameMap<T, S> {
     /// All things, in the order of their hashes.
     #[must_use]
     pub fn iter(&self) -> Iter<'_, T> {
-        let root = slice::from_ref(&self.root).iter();
-        Iter { nodes: SmallVec::from_iter([root]), things: [].iter() }
+        Iter::of(&self.root)
     }
 }
 
@@ -165,10 +224,10 @@ impl<T: Named> Leaf<T> {
         &self.0.slice
     }
 
-    /// Where the thing called `name` is. Compares eight tags at a time; where a borrow makes one
-    /// look equal that is not, the name decides.
+    /// Where the thing with this tag is that is `wanted`. Compares eight tags at a time; where a
+    /// borrow makes one look equal that is not, `wanted` decides.
     #[inline]
-    fn find(&self, tag: u8, name: &str) -> Option<usize> {
+    fn find(&self, tag: u8, wanted: impl Fn(&T) -> bool) -> Option<usize> {
         const LOW: u64 = 0x0101_0101_0101_0101;
         const HIGH: u64 = LOW << 7;
         let things = self.things();
@@ -180,13 +239,13 @@ impl<T: Named> Leaf<T> {
                 let at = word * 8 + equal.trailing_zeros() as usize / 8;
                 match things.get(at) {
                     None => return None,
-                    Some(thing) if thing.name() == name => return Some(at),
+                    Some(thing) if wanted(thing) => return Some(at),
                     Some(_) => equal &= equal - 1,
                 }
             }
         }
         let rest = things.get(LEAF_MAX..)?;
-        rest.iter().position(|thing| thing.name() == name).map(|at| LEAF_MAX + at)
+        rest.iter().position(wanted).map(|at| LEAF_MAX + at)
     }
 
     /// Replaces a thing by one of the same name, in place if nobody shares the leaf.
@@ -217,12 +276,12 @@ impl<T: Named> Leaf<T> {
 
     /// A branch with the things of a leaf at `level`.
     fn split(&self, hasher: &impl BuildHasher, level: u32) -> Node<T> {
-        let mut parts: [SmallVec<[(u8, T); 4]>; FAN] = Default::default();
+        let mut parts: [SmallVec<[(u8, T); 12]>; FAN] = Default::default();
         for thing in self.things() {
             let hash = hasher.hash_one(thing.name());
             parts[child(hash, level)].push((tag(hash), thing.clone()));
         }
-        let node = |part: SmallVec<[(u8, T); 4]>| match part.is_empty() {
+        let node = |part: SmallVec<[(u8, T); 12]>| match part.is_empty() {
             true => Node::Empty,
             false => Node::Leaf(Leaf::new(part.into_iter())),
         };
@@ -240,7 +299,7 @@ impl<T: Named> Leaf<T> {
 
 impl<T: Named> Node<T> {
     /// Takes out a thing that is there.
-    fn remove(&mut self, hash: u64, level: u32, name: &str) {
+    fn remove(&mut self, hash: u64, level: u32, name: &[u8]) {
         match self {
             Node::Empty => {}
             Node::Leaf(leaf) => {
@@ -280,10 +339,16 @@ fn joined<T: Named>(children: &[Node<T>; FAN]) -> Option<Node<T>> {
     Some(if all.is_empty() { Node::Empty } else { Node::Leaf(Leaf::new(all.into_iter())) })
 }
 
+impl<'a, T> Iter<'a, T> {
+    fn of(node: &'a Node<T>) -> Iter<'a, T> {
+        Iter { nodes: SmallVec::from_iter([slice::from_ref(node).iter()]), things: [].iter() }
+    }
+}
+
 /// See [`NameMap::iter`].
 pub struct Iter<'a, T> {
     /// Nodes to be visited, a level each.
-    nodes: SmallVec<[slice::Iter<'a, Node<T>>; 8]>,
+    nodes: SmallVec<[slice::Iter<'a, Node<T>>; 16]>,
     things: slice::Iter<'a, T>,
 }
 
@@ -319,8 +384,8 @@ mod tests {
     struct Thing(Arc<str>, u32);
 
     impl Named for Thing {
-        fn name(&self) -> &str {
-            &self.0
+        fn name(&self) -> &[u8] {
+            self.0.as_bytes()
         }
     }
 
@@ -354,6 +419,14 @@ mod tests {
         let mut all: Vec<&Thing> = map.iter().collect();
         all.sort_by_key(|thing| &thing.0);
         assert_eq!(all, expected.values().collect::<Vec<_>>());
+        let mut parts: Vec<&Thing> = (0..PARTS).flat_map(|part| map.part(part)).collect();
+        parts.sort_by_key(|thing| &thing.0);
+        assert_eq!(parts, all);
+        for thing in all {
+            let place = map.place(thing.name());
+            assert_eq!(map.find(place, |other| other == thing), Some(thing));
+            assert_eq!(map.find(place, |_| false), None);
+        }
     }
 
     /// Applies changes (number, what: 0 removes) and looks at the result and at a clone taken half

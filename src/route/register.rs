@@ -12,7 +12,8 @@ use crate::model::{QueueMapping, perm};
 use super::change::{Master, Refused, Registered, Registration};
 use super::fragment::GroupParts;
 use super::table::{Member, RouteTable};
-use super::view::{GroupSlot, TopicHead, TopicNumber, TopicRoute};
+use super::topic::{GroupList, TopicNumber};
+use super::view::GroupSlot;
 
 impl RouteTable {
     /// Whether applying this registration would change nothing: its content is that of the broker's
@@ -191,7 +192,7 @@ impl RouteTable {
         // A mapping goes with its queues, so it has to come back with them, too.
         let mut came: HashSet<&Topic> = HashSet::new();
         for config in &registration.topics {
-            let known = self.view.topics.get(&config.topic);
+            let known = self.view.topics.get(config.topic.as_bytes());
             if !everything {
                 if known.is_some_and(|route| route.on(slot).is_some()) {
                     continue;
@@ -212,10 +213,9 @@ impl RouteTable {
     }
 
     fn drop_missing(&mut self, slot: GroupSlot, registration: &Registration) {
-        let numbers = registration
-            .topics
-            .iter()
-            .filter_map(|config| self.view.topics.get(&config.topic).map(|route| route.number().0));
+        let numbers = registration.topics.iter().filter_map(|config| {
+            self.view.topics.get(config.topic.as_bytes()).map(|route| route.number().0)
+        });
         let named: roaring::RoaringBitmap = numbers.collect();
         for number in &self.states[slot.index()].topics - &named {
             self.drop_queues(TopicNumber(number), &[slot]);
@@ -224,11 +224,10 @@ impl RouteTable {
 
     /// Stores a group's part of a static topic that is in the table.
     fn put_mapping(&mut self, slot: GroupSlot, mapping: &QueueMapping) {
-        let topic: &Topic = &mapping.topic;
-        let Some(route) = self.view.topics.get(topic) else {
+        let Some(route) = self.view.topics.get(mapping.topic.as_bytes()).cloned() else {
             return;
         };
-        let old = route.mappings().map_or(&[][..], |mappings| mappings);
+        let old = self.view.mappings_of(&route);
         if old.contains(mapping) {
             return;
         }
@@ -237,10 +236,11 @@ impl RouteTable {
         all.push(mapping.clone());
         // The standard dialect sorts keys by UTF-16 code units.
         all.sort_by(|a, b| a.broker.encode_utf16().cmp(b.broker.encode_utf16()));
-        let (name, number) = (route.topic().clone(), route.number());
-        let head = TopicHead { name, number, mappings: Some(Arc::new(all)) };
-        let changed = TopicRoute::new(head, route.groups());
-        self.view.topics.insert(changed);
+        self.view.mappings.insert(route.number().0, Arc::new(all));
+        if !route.is_mapped() {
+            let groups: GroupList = route.groups().collect();
+            self.view.topics.insert(route.with(true, &groups));
+        }
         self.touch(slot);
     }
 

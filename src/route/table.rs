@@ -12,7 +12,9 @@ use crate::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName, MemberKey, Topic
 use crate::model::{DataVersion, Notice, Queues};
 
 use super::fragment::{Group, GroupParts};
-use super::view::{GroupQueues, GroupSlot, RouteView, TopicHead, TopicNumber, TopicRoute};
+use super::name_map::{Named, Place};
+use super::topic::{GroupList, GroupQueues, TopicNumber, TopicRoute};
+use super::view::{GroupSlot, RouteView};
 
 /// Who serves which topic. Lives: writer core only. Shares: frozen copies of `view`.
 #[derive(Debug, Default)]
@@ -21,9 +23,9 @@ pub struct RouteTable {
     /// What only the writer knows of each group, by slot.
     pub(super) states: Vec<GroupState>,
     free_slots: Vec<GroupSlot>,
-    /// Names by topic number; `None` waits in `free_numbers`.
-    pub(super) topic_names: Vec<Option<Topic>>,
-    free_numbers: Vec<TopicNumber>,
+    /// Where topics are, by their numbers, those in `free_numbers` excepted.
+    topic_places: Vec<Place>,
+    pub(super) free_numbers: Vec<TopicNumber>,
     pub(super) members: Vec<MemberSlot>,
     free_members: Vec<u32>,
     pub(super) by_addr: AddrIndex,
@@ -259,73 +261,98 @@ impl RouteTable {
 
     /// Stores a group's queues of a topic, creating the topic. An equal entry is left in place.
     pub(super) fn put_queues(&mut self, topic: &Topic, slot: GroupSlot, queues: Queues) {
-        let entry = GroupQueues { slot, queues };
-        let Some(route) = self.view.topics.get(topic) else {
-            return self.put_topic(topic, entry);
-        };
-        if route.on(slot) == Some(&entry) {
-            return;
+        match self.view.topics.get(topic.as_bytes()) {
+            None => self.put_topic(topic, GroupQueues { slot, queues }),
+            Some(route) if route.on(slot) == Some(queues) => {}
+            Some(route) => {
+                let route = route.clone();
+                self.set_queues(&route, slot, queues);
+            }
         }
-        let number = route.number();
-        let name = route.topic().clone();
-        let head = TopicHead { name, number, mappings: route.mappings().cloned() };
-        let mut groups: SmallVec<[GroupQueues; 8]> = route.groups().into();
+    }
+
+    /// Stores a group's queues of a topic that is in the table. An equal entry is left in place.
+    pub(super) fn set_queues(&mut self, route: &TopicRoute, slot: GroupSlot, queues: Queues) {
+        let entry = GroupQueues { slot, queues };
+        let mut groups: GroupList = route.groups().collect();
         match groups.iter_mut().find(|group| group.slot == slot) {
+            Some(old) if *old == entry => return,
             Some(old) => *old = entry,
             None => groups.push(entry),
         }
-        self.view.topics.insert(TopicRoute::new(head, &groups));
-        self.states[slot.index()].topics.insert(number.0);
+        self.view.topics.insert(route.with(route.is_mapped(), &groups));
+        self.states[slot.index()].topics.insert(route.number().0);
         self.touch(slot);
     }
 
     fn put_topic(&mut self, topic: &Topic, entry: GroupQueues) {
-        let number = self.free_numbers.pop().unwrap_or_else(|| {
-            if self.topic_names.len() == self.topic_names.capacity() {
-                // By an eighth: doubling would take 16 bytes more for each topic.
-                self.topic_names.reserve_exact(self.topic_names.len() / 8 + 64);
+        let place = self.view.topics.place(topic.as_bytes());
+        let number = match self.free_numbers.pop() {
+            Some(number) => {
+                self.topic_places[number.0 as usize] = place;
+                number
             }
-            self.topic_names.push(None);
-            let last = u32::try_from(self.topic_names.len() - 1);
-            TopicNumber(last.expect("fewer topics than 2^32"))
-        });
-        self.topic_names[number.0 as usize] = Some(topic.clone());
-        let head = TopicHead { name: topic.clone(), number, mappings: None };
-        self.view.topics.insert(TopicRoute::new(head, &[entry]));
+            None => {
+                if self.topic_places.len() == self.topic_places.capacity() {
+                    // By an eighth: doubling would take 4 bytes more for each topic.
+                    self.topic_places.reserve_exact(self.topic_places.len() / 8 + 64);
+                }
+                self.topic_places.push(place);
+                let last = u32::try_from(self.topic_places.len() - 1);
+                TopicNumber(last.expect("fewer topics than 2^32"))
+            }
+        };
+        self.view.topics.insert(TopicRoute::new(number, topic.as_bytes(), false, &[entry]));
         self.states[entry.slot.index()].topics.insert(number.0);
         self.touch(entry.slot);
+    }
+
+    /// The topic of a number that is in use.
+    pub(super) fn topic_of(&self, number: TopicNumber) -> &TopicRoute {
+        let place = self.topic_places[number.0 as usize];
+        let found = self.view.topics.find(place, |route| route.number() == number);
+        found.expect("a numbered topic is in the table")
+    }
+
+    /// Numbers in use.
+    #[cfg(any(test, debug_assertions))]
+    pub(super) fn numbers_in_use(&self) -> usize {
+        self.topic_places.len() - self.free_numbers.len()
     }
 
     /// Takes the queues of groups (ascending) away from a topic, with their parts of a static
     /// topic, and the topic if nothing is left.
     pub(super) fn drop_queues(&mut self, number: TopicNumber, gone: &[GroupSlot]) {
-        let name =
-            self.topic_names[number.0 as usize].clone().expect("a numbered topic has a name");
-        let route = self.view.topics.get(&name).expect("a numbered topic is in the table").clone();
-        let mut left: SmallVec<[GroupQueues; 8]> = SmallVec::new();
+        let route = self.topic_of(number).clone();
+        let mut left = GroupList::new();
         let mut brokers: SmallVec<[BrokerName; 4]> = SmallVec::new();
         for entry in route.groups() {
             if gone.binary_search(&entry.slot).is_err() {
-                left.push(*entry);
+                left.push(entry);
                 continue;
             }
-            if route.mappings().is_some() {
+            if route.is_mapped() {
                 brokers.push(self.view.at(entry.slot).name.clone());
             }
             self.states[entry.slot.index()].topics.remove(number.0);
             self.touch(entry.slot);
         }
+        let mut is_mapped = false;
+        if route.is_mapped() {
+            let kept = self.view.mappings_of(&route).iter();
+            let kept = kept.filter(|mapping| !brokers.contains(&mapping.broker)).cloned();
+            let kept: Vec<_> = if left.is_empty() { Vec::new() } else { kept.collect() };
+            is_mapped = !kept.is_empty();
+            match is_mapped {
+                true => self.view.mappings.insert(number.0, Arc::new(kept)),
+                false => self.view.mappings.remove(&number.0),
+            };
+        }
         if left.is_empty() {
-            self.view.topics.remove(&name);
-            self.topic_names[number.0 as usize] = None;
+            self.view.topics.remove(route.name());
             self.free_numbers.push(number);
             return;
         }
-        let mappings = route.mappings().and_then(|mappings| {
-            let kept = mappings.iter().filter(|mapping| !brokers.contains(&mapping.broker));
-            let kept: Vec<_> = kept.cloned().collect();
-            if kept.is_empty() { None } else { Some(Arc::new(kept)) }
-        });
-        self.view.topics.insert(TopicRoute::new(TopicHead { name, number, mappings }, &left));
+        self.view.topics.insert(route.with(is_mapped, &left));
     }
 }

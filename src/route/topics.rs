@@ -20,7 +20,7 @@ impl RouteTable {
             Some(names) => names.is_some_and(|names| names.contains(&self.view.at(*slot).name)),
         };
         let mut slots: Vec<GroupSlot> =
-            route.groups().iter().map(|group| group.slot).filter(leaves).collect();
+            route.groups().map(|group| group.slot).filter(leaves).collect();
         slots.sort_unstable();
         if !slots.is_empty() {
             self.drop_queues(number, &slots);

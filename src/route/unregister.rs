@@ -9,7 +9,8 @@ use crate::model::perm;
 use super::change::Departure;
 use super::fragment::GroupParts;
 use super::table::RouteTable;
-use super::view::{GroupSlot, TopicNumber};
+use super::topic::TopicNumber;
+use super::view::GroupSlot;
 
 impl RouteTable {
     /// Removes the broker that holds this address in this group, under whatever cluster it
@@ -72,12 +73,10 @@ impl RouteTable {
     pub(super) fn change_perms(&mut self, slot: GroupSlot, change: impl Fn(i32) -> i32) -> u64 {
         let numbers = self.states[slot.index()].topics.clone();
         for number in &numbers {
-            let name = self.topic_names[TopicNumber(number).0 as usize].clone();
-            let name = name.expect("a numbered topic has a name");
-            let route = self.view.topics.get(&name).expect("a numbered topic is in the table");
-            let mut queues = route.on(slot).expect("a group's topic has its queues").queues;
+            let route = self.topic_of(TopicNumber(number)).clone();
+            let mut queues = route.on(slot).expect("a group's topic has its queues");
             queues.perm = change(queues.perm);
-            self.put_queues(&name, slot, queues);
+            self.set_queues(&route, slot, queues);
         }
         numbers.len()
     }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use ahash::RandomState;
 use imbl::shared_ptr::DefaultSharedPtr;
-use triomphe::ThinArc;
 
-use crate::ids::{BrokerName, ClusterName, Topic};
-use crate::model::{QueueMapping, Queues};
+use crate::ids::{BrokerName, ClusterName};
+use crate::model::QueueMapping;
 
 use super::fragment::Group;
-use super::name_map::{NameMap, Named};
+use super::name_map::NameMap;
+use super::topic::TopicRoute;
 
 /// Topics by name.
 pub(super) type TopicMap = NameMap<TopicRoute>;
@@ -20,6 +20,9 @@ pub(super) type GroupMap =
     imbl::GenericHashMap<BrokerName, GroupSlot, RandomState, DefaultSharedPtr>;
 /// Names of groups by cluster.
 pub(super) type ClusterMap = imbl::OrdMap<ClusterName, Arc<BTreeSet<BrokerName>>>;
+/// Parts of static topics by the topic's number: rare, so not with the topic. Those of one topic
+/// are by group name, ascending.
+pub(super) type MappingMap = imbl::OrdMap<u32, Arc<Vec<QueueMapping>>>;
 /// Groups by slot. Copied when a group changes: one pointer a group.
 pub(super) type GroupSlots = Arc<Vec<Option<Arc<Group>>>>;
 
@@ -33,68 +36,11 @@ impl GroupSlot {
     }
 }
 
-/// A topic's number on the writer, for compact sets of topics.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct TopicNumber(pub(super) u32);
-
-/// A topic's queues on one group: 20 bytes, the unit in which memory grows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct GroupQueues {
-    /// The group.
-    pub(super) slot: GroupSlot,
-    /// Its queues of the topic.
-    pub(super) queues: Queues,
-}
-
-/// What all groups of a topic share.
-#[derive(Debug)]
-pub(super) struct TopicHead {
-    pub(super) name: Topic,
-    pub(super) number: TopicNumber,
-    /// Parts of a static topic by group name, ascending; rare, so behind a pointer.
-    pub(super) mappings: Option<Arc<Vec<QueueMapping>>>,
-}
-
-/// One topic: a counted pointer to a head and a slice, in one allocation.
-#[derive(Clone, Debug)]
-pub struct TopicRoute(ThinArc<TopicHead, GroupQueues>);
-
-impl TopicRoute {
-    pub(super) fn new(head: TopicHead, groups: &[GroupQueues]) -> TopicRoute {
-        TopicRoute(ThinArc::from_header_and_slice(head, groups))
-    }
-
-    pub(super) fn topic(&self) -> &Topic {
-        &self.0.header.header.name
-    }
-
-    pub(super) fn number(&self) -> TopicNumber {
-        self.0.header.header.number
-    }
-
-    pub(super) fn mappings(&self) -> Option<&Arc<Vec<QueueMapping>>> {
-        self.0.header.header.mappings.as_ref()
-    }
-
-    pub(super) fn groups(&self) -> &[GroupQueues] {
-        &self.0.slice
-    }
-
-    pub(super) fn on(&self, slot: GroupSlot) -> Option<&GroupQueues> {
-        self.groups().iter().find(|group| group.slot == slot)
-    }
-}
-
-impl Named for TopicRoute {
-    fn name(&self) -> &str {
-        self.topic()
-    }
-}
-
 /// Topics, groups and clusters at one moment. Cloning it copies pointers only.
 #[derive(Clone, Debug, Default)]
 pub struct RouteView {
     pub(super) topics: TopicMap,
+    pub(super) mappings: MappingMap,
     pub(super) slots: GroupSlots,
     pub(super) groups: GroupMap,
     pub(super) clusters: ClusterMap,
@@ -105,6 +51,14 @@ impl RouteView {
     #[must_use]
     pub fn topic(&self, topic: &str) -> Option<&TopicRoute> {
         self.topics.get(topic)
+    }
+
+    /// The parts of a static topic.
+    pub(super) fn mappings_of(&self, route: &TopicRoute) -> &[QueueMapping] {
+        if !route.is_mapped() {
+            return &[];
+        }
+        self.mappings.get(&route.number().0).map_or(&[], |mappings| mappings)
     }
 
     /// The group of that name.

@@ -35,3 +35,42 @@ fn decode(content: &[u8], name: &str, cure: &str) -> Result<KvTable, Fatal> {
     })?;
     Ok(KvTable::from_namespaces(namespaces))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    const TABLE: &str = "{\"configTable\":{\"n\":{\"k\":\"v\"}}}";
+
+    /// Loads with these contents of the file and its backup.
+    fn loaded(content: Option<&str>, backup: Option<&str>) -> Result<Option<String>, String> {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [("kv.json", content), ("kv.json.bak", backup)] {
+            if let Some(text) = text {
+                fs::write(folder.path().join(name), text).unwrap();
+            }
+        }
+        let table = load(&folder.path().join("kv.json")).map_err(|fatal| fatal.message)?;
+        Ok(table.view().get("n", "k").map(str::to_owned))
+    }
+
+    #[test]
+    fn a_file_cut_to_nothing_by_a_crash_is_replaced_by_its_backup() {
+        let value = Some("v".to_owned());
+        assert_eq!(loaded(Some(TABLE), None), Ok(value.clone()));
+        assert_eq!(loaded(Some(""), Some(TABLE)), Ok(value.clone()));
+        assert_eq!(loaded(None, Some(TABLE)), Ok(value));
+        assert_eq!(loaded(None, None), Ok(None));
+        assert_eq!(loaded(Some(""), Some("")), Ok(None));
+    }
+
+    #[test]
+    fn a_damaged_file_stops_the_start_and_its_backup_is_not_taken_unasked() {
+        for (backup, cure) in [(Some(TABLE), "copy its backup over it"), (None, "move it away")] {
+            let message = loaded(Some(&TABLE[..20]), backup).unwrap_err();
+            assert!(message.contains("cannot be read") && message.contains(cure), "{message}");
+        }
+    }
+}

@@ -62,6 +62,10 @@ impl Service for Serving {
         self.desk.answer(&answer, out);
     }
 
+    fn lost(&mut self, _answer: WriteAnswer) {
+        self.desk.lost();
+    }
+
     fn closed(&mut self, conn: ConnKey) {
         self.desk.closed(conn);
     }

@@ -87,7 +87,7 @@ fn socket(address: SocketAddr) -> io::Result<Socket> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpStream;
+    use std::net::{Ipv4Addr, TcpStream};
 
     use super::*;
 
@@ -123,6 +123,28 @@ mod tests {
         let listeners = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let _client = TcpStream::connect(listeners[0].local_addr().unwrap()).unwrap();
         assert!(listeners[0].accept().unwrap().0.nodelay().unwrap());
+    }
+
+    #[test]
+    fn connections_of_few_addresses_are_spread_over_the_listeners() {
+        let listeners = bind("127.0.0.1:0".parse().unwrap(), 2).unwrap();
+        let address = listeners[0].local_addr().unwrap();
+        let clients: Vec<Socket> = (0..400u32)
+            .map(|number| {
+                let client = socket(address).unwrap();
+                let source = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + number % 4);
+                client.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+                client.connect(&address.into()).unwrap();
+                client
+            })
+            .collect();
+        let accepted = |listener: &TcpListener| {
+            listener.set_nonblocking(true).unwrap();
+            listener.incoming().map_while(Result::ok).count()
+        };
+        let counts: Vec<usize> = listeners.iter().map(accepted).collect();
+        assert_eq!(counts.iter().sum::<usize>(), clients.len());
+        assert!(counts.iter().all(|count| (133..267).contains(count)), "{counts:?}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! which has nothing else to run.
 //!
 //! What is decided about a connection (read on, pause, close) and what is due by time stands in
-//! [`lifecycle`], how connections with unread input are closed in [`parting`]; what TLS does to its bytes in [`secure`].
+//! [`lifecycle`], how connections with unread input are closed in [`parting`], what TLS does to its
+//! bytes in [`secure`].
 
 mod budget;
 mod lifecycle;
@@ -44,6 +45,8 @@ struct Seat {
     connection: Connection,
     /// Its TLS, if it has any.
     channel: Option<Box<Channel>>,
+    /// Listed in `Secure::waiting`: its hello has come.
+    hello_waits: bool,
     /// Second in which the TLS handshake began.
     tls_since_s: u32,
     /// Second of the last byte in or out.
@@ -74,6 +77,7 @@ impl Seat {
         Seat {
             connection,
             channel: None,
+            hello_waits: false,
             tls_since_s: 0,
             active_s: now_s,
             frame_since_s: None,
@@ -216,6 +220,7 @@ impl<S: Service> Driver<S> {
         loop {
             self.look_at_clock();
             self.take_events();
+            self.begin_handshakes();
             self.take_mail();
             self.heed_stop();
             if self.service.flush_closed() {
@@ -233,6 +238,7 @@ impl<S: Service> Driver<S> {
             match self.ring.turn()? {
                 // The turn has made room: ask again rather than sleep too long.
                 Turn::Idle if self.alarms.missed.is_some() => {}
+                Turn::Idle if self.secure.has_waiting() => glommio::yield_if_needed().await,
                 Turn::Busy => glommio::yield_if_needed().await,
                 Turn::Idle => {
                     self.counters.sleeps.add(1);
@@ -293,9 +299,7 @@ impl<S: Service> Driver<S> {
                     result = service.batch(|requests| connection.received(bytes, &door, requests));
                     if connection.in_hello() {
                         ring.give_back(filled);
-                        (progress, result) = self.begin_tls(key);
-                        self.settle(key, result);
-                        return self.progressed(key, progress);
+                        return self.expect_handshake(key);
                     }
                 }
             }
@@ -323,9 +327,7 @@ impl<S: Service> Driver<S> {
                     let key = ring_key(answer.conn);
                     let Some(seat) = seat_mut(&mut self.seats, key) else {
                         self.counters.answers_stale.add(1);
-                        let mut nowhere = self.spares.take();
-                        self.service.answer(answer, &mut nowhere);
-                        self.spares.give(nowhere);
+                        self.service.lost(answer);
                         continue;
                     };
                     seat.connection.lend(|| self.spares.take());

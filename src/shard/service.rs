@@ -42,9 +42,11 @@ pub trait Service {
     /// Runs `work` with the newest view. Called once a batch of received bytes.
     fn batch<T>(&mut self, work: impl FnOnce(&mut dyn Requests) -> T) -> T;
 
-    /// Encodes an answer of the writer. Also called, with a buffer that is thrown away, when its
-    /// connection is gone.
+    /// Encodes an answer of the writer.
     fn answer(&mut self, answer: WriteAnswer, out: &mut Vec<u8>);
+
+    /// Takes note of an answer whose connection is gone, in place of [`Service::answer`].
+    fn lost(&mut self, answer: WriteAnswer);
 
     /// Tells the writer that a connection is gone; never lost.
     fn closed(&mut self, conn: ConnKey);

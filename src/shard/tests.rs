@@ -38,6 +38,8 @@ impl Service for Echo {
         out.extend_from_slice(&answer.body);
     }
 
+    fn lost(&mut self, _answer: WriteAnswer) {}
+
     fn closed(&mut self, conn: ConnKey) {
         self.closed.send(conn).unwrap();
     }

@@ -37,7 +37,7 @@ pub fn put_no_route(kind: HeaderKind, opaque: Opaque, topic: &str, out: &mut Vec
             out.extend_from_slice(before);
             put_int(out, opaque.0);
             out.extend_from_slice(between);
-            put_escaped(out, topic);
+            put_escaped(out, topic.as_bytes());
             out.extend_from_slice(behind);
         }
         HeaderKind::Binary => {

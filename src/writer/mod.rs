@@ -5,6 +5,7 @@
 //!   lanes --drain--> [take] --small--> tables --+            +--> post boxes (answers, closes)
 //!                       |                       +--> publish +
 //!                       +--large--> [slow] -----+            +--> notifier
+//!                       +--long lists--> [lists] (read only)
 //!                       +--KV, settings--> [durable] <--> store thread
 //! ```
 //!
@@ -14,6 +15,7 @@
 
 mod durable;
 pub mod lane;
+mod lists;
 mod registration;
 pub mod request;
 mod slow;
@@ -44,6 +46,7 @@ use crate::wire::code::response;
 pub use durable::{Durable, DurableFiles};
 
 use lane::{LaneReceivers, Received};
+use lists::Lists;
 use request::{ToShard, WriteAnswer, WriteOp};
 use slow::Slow;
 
@@ -84,6 +87,7 @@ pub struct Writer {
     liveness: Liveness,
     running: RunningClock,
     slow: Slow,
+    lists: Lists,
     answers: Vec<ToShard>,
     received: Vec<Received>,
     expired: Vec<MemberKey>,
@@ -109,6 +113,7 @@ impl Writer {
             liveness: Liveness::new(),
             running: RunningClock::start(now),
             slow: Slow::default(),
+            lists: Lists::default(),
             answers: Vec::new(),
             received: Vec::new(),
             expired: Vec::new(),
@@ -152,6 +157,7 @@ impl Writer {
         }
         self.received = received;
         self.work_slowly(now);
+        self.lists.work(&self.table, &mut self.answers);
         // A sign of life that waits in a lane counts: nobody is dropped before the lanes have been
         // read.
         let overdue = now.since_ms(self.expired_at) > EXPIRY_DELAY_MS;
@@ -167,7 +173,7 @@ impl Writer {
         }
         self.deliver();
         self.notify();
-        !self.parts.lanes.is_empty() || !self.slow.is_empty()
+        !self.parts.lanes.is_empty() || !self.slow.is_empty() || !self.lists.is_empty()
     }
 
     /// How long there is nothing to do unless the bell rings; `None` is for ever.
@@ -266,6 +272,10 @@ impl Writer {
             }
             WriteOp::PutKv { .. } | WriteOp::DeleteKv { .. } | WriteOp::UpdateSettings { .. } => {
                 self.parts.durable.change(received);
+            }
+            WriteOp::ListTopics(list) => {
+                let list = list.clone();
+                self.lists.push(list, received);
             }
             WriteOp::ConnectionClosed => self.connection_closed(request.conn),
         }

@@ -92,28 +92,27 @@ impl Writer {
         None
     }
 
-    /// Settles what needs no decoding: a damaged body, and one that says what is known already.
+    /// Settles what needs no decoding: a body that says what is known already, and a damaged one.
+    ///
+    /// What is known is not checked against its checksum: the digest is that of a request that was,
+    /// with the same bytes and the same checksum.
     fn before_decoding(&mut self, request: &RegisterRequest, asker: Asker, now: Tick) -> Before {
-        if request.body_crc32 != 0 {
-            // Java masks the sign bit away (`UtilAll.crc32`).
-            let crc = crc32fast::hash(&request.body) & 0x7FFF_FFFF;
-            if i64::from(crc) != i64::from(request.body_crc32) {
-                info!(broker = %request.broker, addr = %request.addr, "register: crc32 differs");
-                let reply = Reply::refused(response::SYSTEM_ERROR, "crc32 not match");
-                self.answer(asker, reply.with(vec![]));
-                return Before::Settled;
-            }
-        }
         let delete_missing = self.parts.durable.settings().delete_topic_with_broker_registration;
         let digest = request.digest(delete_missing, self.digest_seed);
         let known = self.table.recognise(&request.cluster, &request.broker, &request.addr, digest);
-        let Some(member) = known else {
-            return Before::Decode { digest };
-        };
-        self.liveness.register(member, asker.conn, timeout_ms(request), now);
-        let master = self.table.master_told_to(member);
-        self.answer_registered(asker, master);
-        Before::Settled
+        if let Some(member) = known {
+            self.liveness.register(member, asker.conn, timeout_ms(request), now);
+            let master = self.table.master_told_to(member);
+            self.answer_registered(asker, master);
+            return Before::Settled;
+        }
+        if !request.is_intact() {
+            info!(broker = %request.broker, addr = %request.addr, "register: crc32 differs");
+            let reply = Reply::refused(response::SYSTEM_ERROR, "crc32 not match");
+            self.answer(asker, reply.with(vec![]));
+            return Before::Settled;
+        }
+        Before::Decode { digest }
     }
 
     fn after_decoding(
@@ -247,6 +246,14 @@ fn timeout_ms(request: &RegisterRequest) -> u64 {
 }
 
 impl RegisterRequest {
+    /// Whether the body has the checksum that came with it, if one did.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        // Java masks the sign bit away (`UtilAll.crc32`).
+        let crc = || crc32fast::hash(&self.body) & 0x7FFF_FFFF;
+        self.body_crc32 == 0 || i64::from(crc()) == i64::from(self.body_crc32)
+    }
+
     /// Stands for everything that decides what a registration does: two with equal digests do the
     /// same to the same group. 128 bits with a seed of this process, so that nobody can make two of
     /// them meet.
@@ -265,6 +272,7 @@ impl RegisterRequest {
         text(self.zone.as_deref());
         hash.update(&self.id.0.to_le_bytes());
         hash.update(&self.version.to_le_bytes());
+        hash.update(&self.body_crc32.to_le_bytes());
         let acting = self.acting_master.map_or(2, u8::from);
         hash.update(&[acting, u8::from(self.compressed), u8::from(delete_missing)]);
         hash.update(&self.body);

@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 
 use crate::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName, ConnKey, Opaque, Topic};
+use crate::route::TopicList;
 
 /// One change (or liveness sign) from a connection.
 #[derive(Debug)]
@@ -92,6 +93,8 @@ pub enum WriteOp {
         /// Body as received, not empty.
         body: Bytes,
     },
+    /// 206, 224, 311 to 313, where there are many topics. Changes nothing: the writer has the time.
+    ListTopics(TopicList),
     /// The connection is gone; all brokers registered over it are.
     ConnectionClosed,
 }

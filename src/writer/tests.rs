@@ -1,6 +1,7 @@
 //! The writer without threads: requests into lanes, one turn at a time, a clock that is an
 //! argument.
 
+mod lists;
 mod order;
 
 use bytes::Bytes;
@@ -10,7 +11,9 @@ use super::request::{RegisterRequest, WriteRequest};
 use super::*;
 use crate::ids::{BrokerAddr, BrokerId, ClusterName, ShardId};
 use crate::kv::KvTable;
+use crate::model::Dialect;
 use crate::publish::{Readers, View};
+use crate::route::RouteQuery;
 use crate::shard::mail::{self, Mail};
 use crate::store::StoreThread;
 use crate::wire::HeaderKind;
@@ -91,6 +94,20 @@ impl Stage {
             }
         }
         letters
+    }
+
+    /// A topic's route; empty if it has none.
+    fn route(&self, topic: &str) -> String {
+        let dialect = Dialect::Standard;
+        let query = RouteQuery { dialect, acting_master: false, order_conf: None, zone: None };
+        let mut out = Vec::new();
+        self.readers.reader().with(|view| {
+            let routes = &view.routes;
+            if let Some(route) = routes.topic(topic) {
+                routes.write_route(route, &query, &mut out);
+            }
+        });
+        String::from_utf8(out).unwrap()
     }
 
     fn has_route(&self, topic: &str) -> bool {
@@ -207,4 +224,56 @@ fn a_save_that_fails_is_refused_and_not_shown() {
     assert_eq!(stage.posted(), [Some((5, 1))]);
     assert_eq!(stage.readers.reader().with(|view| view.kv.get("n", "k").map(str::to_owned)), None);
     std::fs::remove_file(stage._folder.path()).unwrap();
+}
+
+#[test]
+fn a_negative_timeout_counts_as_none_given() {
+    let mut stage = stage();
+    stage.send(1, None, register("a", 2, Some(-1)));
+    stage.settle(0);
+    stage.settle(120_000);
+    assert!(stage.has_route("a-0"));
+    stage.settle(120_001);
+    assert!(!stage.has_route("a-0"));
+}
+
+#[test]
+fn bodies_of_217_and_322_are_bounded() {
+    let mut stage = stage();
+    stage.send(1, Some(1), register("a", 2, None));
+    for (opaque, bytes) in [(2, SMALL_BODY_BYTES_MAX), (4, SMALL_BODY_BYTES_MAX + 1)] {
+        // Blanks in front of what says nothing.
+        let body = Bytes::from(format!("{:>bytes$}", "null"));
+        let (cluster, addr) = ("C".into(), "a:1".into());
+        let query = WriteOp::QueryDataVersion { cluster, addr, body: body.clone() };
+        stage.send(1, Some(opaque), query);
+        stage.send(1, Some(opaque + 1), WriteOp::RegisterTopic { topic: "t".into(), body });
+    }
+    stage.settle(0);
+    let code = |opaque| i32::from(opaque > 3);
+    assert_eq!(stage.posted(), [1, 2, 3, 4, 5].map(|opaque| Some((opaque, code(opaque)))));
+}
+
+#[test]
+fn parts_of_static_topics_in_the_name_of_another_group_are_left_out() {
+    let mut stage = stage();
+    let mapping = |group: &str| {
+        format!("{{\"bname\":\"{group}\",\"currIdMap\":{{0:0}},\"topic\":\"{group}-0\"}}")
+    };
+    let WriteOp::Register(mut request) = register("a", 0, None) else {
+        unreachable!("it makes a registration")
+    };
+    let topics = "\"a-0\":{\"topicName\":\"a-0\"},\"b-0\":{\"topicName\":\"b-0\"}";
+    let body = format!(
+        "{{\"topicConfigSerializeWrapper\":{{\"topicConfigTable\":{{{topics}}},\
+         \"topicQueueMappingInfoMap\":{{\"a-0\":{},\"b-0\":{}}}}}}}",
+        mapping("a"),
+        mapping("b")
+    );
+    request.body = Bytes::from(body);
+    stage.send(1, Some(1), WriteOp::Register(request));
+    stage.settle(0);
+    assert_eq!(stage.posted(), [Some((1, 0))]);
+    assert!(stage.route("a-0").contains("topicQueueMappingByBroker"), "{}", stage.route("a-0"));
+    assert!(!stage.route("b-0").contains("topicQueueMappingByBroker"), "{}", stage.route("b-0"));
 }

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::support::frame::{Answer, Request};
 use crate::support::json::{canonical, is_compact, parse};
 
+use super::differences::{ZONE_DIALECT, ZONE_MAPPINGS};
 use super::steps::Names;
 use super::tables::{Tables, field, text};
 
@@ -90,8 +91,11 @@ fn differing_body(
             (Err(why), _) | (_, Err(why)) => return Some(format!("body is no JSON: {why}")),
         };
     let our_part = part(request, our_value.clone(), view, view.only_ours);
-    let java_part = part(request, java_value.clone(), view, view.only_java);
-    let ordered = is_standard(request);
+    let mut java_part = part(request, java_value.clone(), view, view.only_java);
+    if asks_for_zone(request) {
+        drop_foreign_mappings(&mut java_part);
+    }
+    let ordered = is_standard(request) && !asks_for_zone(request);
     if canonical(&our_part, ordered, &[]) != canonical(&java_part, ordered, &[]) {
         return Some("body".to_owned());
     }
@@ -100,6 +104,10 @@ fn differing_body(
     }
     if our_part != our_value || java_part != java_value {
         return None; // Something was left out: the bytes cannot be the same.
+    }
+    if is_standard(request) && asks_for_zone(request) {
+        // Java's is in the legacy dialect: the bytes cannot be the same.
+        return our_bare.then(|| "bare integer keys in our standard dialect".to_owned());
     }
     if our_bare != java_bare {
         return Some("quotes around the integer keys of the body".to_owned());
@@ -114,11 +122,47 @@ fn sorted(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Whether maps of the answer are in order.
+fn asks(request: &Request, name: &str) -> bool {
+    field(request, name).eq_ignore_ascii_case("true")
+}
+
+/// Whether a route is asked for in the standard dialect, with maps in order.
 fn is_standard(request: &Request) -> bool {
-    let asks = |name: &str| field(request, name).eq_ignore_ascii_case("true");
-    let zone = asks("__ZONE_MODE") && !field(request, "__ZONE_NAME").trim().is_empty();
-    request.code == 105 && !zone && (request.version >= 401 || asks("acceptStandardJsonOnly"))
+    let standard = request.version >= 401 || asks(request, "acceptStandardJsonOnly");
+    request.code == 105 && standard
+}
+
+/// Whether a route is asked for in zone mode.
+fn asks_for_zone(request: &Request) -> bool {
+    let zone = asks(request, "__ZONE_MODE") && !field(request, "__ZONE_NAME").trim().is_empty();
+    request.code == 105 && zone
+}
+
+/// The differences of zone mode in an answer of the Java server.
+pub fn zone_differences(request: &Request, java: &Answer) -> Vec<&'static str> {
+    if !asks_for_zone(request) || java.code() != 0 {
+        return Vec::new();
+    }
+    let dialect = is_standard(request).then_some(ZONE_DIALECT);
+    let mut body = parse(&java.body).map_or(Value::Null, |(body, _)| body);
+    let whole = body.clone();
+    drop_foreign_mappings(&mut body);
+    dialect.into_iter().chain((body != whole).then_some(ZONE_MAPPINGS)).collect()
+}
+
+/// What guidepost's filter takes away and Java's leaves: mappings of brokers that are not in the
+/// answer.
+fn drop_foreign_mappings(body: &mut Value) {
+    let brokers = body.get("brokerDatas").and_then(Value::as_array).into_iter().flatten();
+    let shown: BTreeSet<String> = brokers.map(|broker| text(&broker["brokerName"])).collect();
+    let Some(mappings) = body.get_mut("topicQueueMappingByBroker").and_then(Value::as_object_mut)
+    else {
+        return;
+    };
+    mappings.retain(|group, _| shown.contains(group));
+    if mappings.is_empty() {
+        body.as_object_mut().expect("just read").remove("topicQueueMappingByBroker");
+    }
 }
 
 /// The part of a body that must be the same on both servers.

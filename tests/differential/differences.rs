@@ -13,8 +13,8 @@ use super::steps::{Body, Register};
 use super::tables::{Tables, field};
 
 /// Name, and what the Java server does instead. Those without a place in this file have it in
-/// `compare.rs` (texts) and `ledger.rs` (mappings).
-pub const DIFFERENCES: [(&str, &str); 15] = [
+/// `compare.rs` (texts, zones) and `ledger.rs` (mappings).
+pub const DIFFERENCES: [(&str, &str); 17] = [
     (ERROR_TEXTS, "answers exceptions with a Java class and a place in its program"),
     (MAPPINGS_GO, "keeps mappings of static topics for ever; we drop them with their queues"),
     (MAPPINGS_COME, "takes mappings only with a new data version, although it takes the queues"),
@@ -33,10 +33,14 @@ pub const DIFFERENCES: [(&str, &str); 15] = [
     (WRONG_104, "drops the live entry that an unregistration names, whatever the group is"),
     (ZLIB, "refuses a compressed body that says it is not, as 5.x brokers send it; we look at it"),
     (PARTIAL_217, "adds a topic's queues up to the first unknown broker; we add all or none"),
+    (ZONE_DIALECT, "answers in the legacy dialect to whoever asks in zone mode"),
+    (ZONE_MAPPINGS, "leaves mappings of brokers in an answer that its filter takes out of it"),
 ];
 pub const ERROR_TEXTS: &str = "error texts";
 pub const MAPPINGS_GO: &str = "mappings go with their queues";
 pub const MAPPINGS_COME: &str = "mappings come with their queues";
+pub const ZONE_DIALECT: &str = "a filtered route is in the dialect asked for";
+pub const ZONE_MAPPINGS: &str = "mappings are filtered with their brokers";
 const SINGLE_TOPIC: &str = "a refused increment leaves no trace";
 const STALE: &str = "a refused stale registration leaves no trace";
 const NULLS: &str = "nulls refuse the whole body";

@@ -12,7 +12,7 @@ use crate::support::frame::{Answer, Request};
 use crate::support::registration::Registration;
 use crate::support::script::Action;
 
-use super::compare::{View, difference, is_java_error};
+use super::compare::{View, difference, is_java_error, zone_differences};
 use super::differences::{ERROR_TEXTS, Java, MAPPINGS_COME, MAPPINGS_GO, Plan, Repair};
 use super::differences::{for_close, for_registration, for_request};
 use super::ledger::Ledger;
@@ -199,6 +199,9 @@ impl<'a> Stage<'a> {
         if let Some(java) = java {
             if is_java_error(&java) {
                 self.counts.difference(ERROR_TEXTS, 1);
+            }
+            for name in zone_differences(request, &java) {
+                self.counts.difference(name, 1);
             }
             let view = View {
                 names: self.names,

@@ -4,8 +4,9 @@ use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -15,6 +16,8 @@ use super::frame::Request;
 
 /// How long a start may take until the boot line is out.
 const BOOT_WITHIN: Duration = Duration::from_secs(20);
+/// The settings file of a server that we start, in its folder.
+pub const SETTINGS: &str = "namesrv.properties";
 /// What the boot line says before the port.
 const BOOT_LINE: &str = "The Name Server boot success.";
 
@@ -70,6 +73,8 @@ pub struct Memory {
 struct Started {
     child: Child,
     folder: TempDir,
+    /// Lines on standard output so far.
+    logged: Arc<AtomicUsize>,
 }
 
 /// A server from outside: ours alone while this lives, its settings put back afterwards.
@@ -91,7 +96,7 @@ impl Server {
 
     fn launch(settings: &[(&str, &str)]) -> Server {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let config = folder.path().join("namesrv.properties");
+        let config = folder.path().join(SETTINGS);
         let mut text = String::from("listenPort=0\n");
         for (name, file) in [("kvConfigPath", "kv.json"), ("configStorePath", "stored.properties")]
         {
@@ -101,23 +106,18 @@ impl Server {
             text += &format!("{name}={value}\n");
         }
         std::fs::write(&config, text).expect("a configuration file");
-        let errors = std::fs::File::create(folder.path().join("stderr")).expect("a file");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_guidepost"))
-            .arg("-c")
-            .arg(&config)
-            .current_dir(folder.path())
-            // Java cannot do without, so the recorded answers have it.
-            .env("ROCKETMQ_HOME", folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(errors)
-            .spawn()
-            .expect("the server's binary starts");
-        let lines = lines_of(&mut child);
-        let mut started = Started { child, folder };
-        let port = started.wait_for_boot(&lines);
-        let addr = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let (addr, started) = Started::new(folder);
         Server { addr, started: Some(started), given: None }
+    }
+
+    /// Kills a server that we started, as `kill -9` does, and starts it again on its files, after
+    /// `between` had its way with their folder. It gets another port.
+    pub fn kill_and_start(&mut self, between: impl FnOnce(&Path)) {
+        let started = self.started.take().expect("a server that we started");
+        let folder = started.killed();
+        between(folder.path());
+        let (addr, started) = Started::new(folder);
+        (self.addr, self.started) = (addr, Some(started));
     }
 
     fn take(addr: SocketAddr, settings: &[(&str, &str)]) -> Server {
@@ -154,6 +154,16 @@ impl Server {
         Some(std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count())
     }
 
+    /// The process, if we started the server.
+    pub fn pid(&self) -> Option<u32> {
+        self.started.as_ref().map(|started| started.child.id())
+    }
+
+    /// Lines that a server we started has logged since its boot line.
+    pub fn logged(&self) -> Option<usize> {
+        self.started.as_ref().map(|started| started.logged.load(Relaxed))
+    }
+
     /// The folder of a server that we started.
     pub fn folder(&self) -> Option<&Path> {
         self.started.as_ref().map(|started| started.folder.path())
@@ -161,6 +171,36 @@ impl Server {
 }
 
 impl Started {
+    /// A server on the settings file in `folder`, and where it listens.
+    fn new(folder: TempDir) -> (SocketAddr, Started) {
+        let errors = std::fs::File::create(folder.path().join("stderr")).expect("a file");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_guidepost"))
+            .arg("-c")
+            .arg(folder.path().join(SETTINGS))
+            .current_dir(folder.path())
+            // Java cannot do without, so the recorded answers have it.
+            .env("ROCKETMQ_HOME", folder.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()
+            .expect("the server's binary starts");
+        let logged = Arc::new(AtomicUsize::new(0));
+        let lines = lines_of(&mut child, Arc::clone(&logged));
+        let mut started = Started { child, folder, logged };
+        let port = started.wait_for_boot(&lines);
+        started.logged.store(0, Relaxed);
+        (SocketAddr::from((Ipv4Addr::LOCALHOST, port)), started)
+    }
+
+    /// Ends it without a chance to do anything, and leaves its folder.
+    fn killed(mut self) -> TempDir {
+        self.child.kill().expect("our own child");
+        self.child.wait().expect("our own child");
+        let none = tempfile::tempdir().expect("a temporary folder");
+        std::mem::replace(&mut self.folder, none)
+    }
+
     fn wait_for_boot(&mut self, lines: &Receiver<String>) -> u16 {
         let mut seen = String::new();
         while let Ok(line) = lines.recv_timeout(BOOT_WITHIN) {
@@ -177,11 +217,12 @@ impl Started {
 }
 
 /// The lines of standard output; read to the end, so that the server never blocks on a full pipe.
-fn lines_of(child: &mut Child) -> Receiver<String> {
+fn lines_of(child: &mut Child, logged: Arc<AtomicUsize>) -> Receiver<String> {
     let stdout = child.stdout.take().expect("stdout is piped");
     let (send, lines) = channel();
     std::thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+            logged.fetch_add(1, Relaxed);
             let _unread_after_boot = send.send(line);
         }
     });

@@ -130,6 +130,15 @@ impl Ways {
         self
     }
 
+    /// The first bytes of such a client.
+    pub fn hello(&self) -> Vec<u8> {
+        let name = ServerName::try_from("localhost").expect("a name");
+        let mut tls = ClientConnection::new(Arc::new(self.config()), name).expect("a client");
+        let mut hello = Vec::new();
+        tls.write_tls(&mut hello).expect("memory takes any bytes");
+        hello
+    }
+
     fn config(&self) -> ClientConfig {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut roots = RootCertStore::empty();

@@ -26,6 +26,8 @@ pub struct Client {
     seen: Vec<u32>,
     chance: Chance,
     polls: u64,
+    /// It gave up its connection itself, and is not back yet.
+    away: bool,
     first_ns: f64,
     /// Between two polls.
     step_ns: f64,
@@ -46,6 +48,7 @@ impl Client {
             topics: (0..count).map(|_| topics.below(setting.fleet.topics)).collect(),
             seen: vec![0; count as usize],
             polls: 0,
+            away: false,
             first_ns: chance.fraction() * period_ns,
             step_ns: period_ns / f64::from(count.max(1)),
             chance,
@@ -77,6 +80,7 @@ impl Client {
             Timer::Open => turn.wish = Wish::Open,
             Timer::Drop => {
                 turn.desk.count(at_ns, "disconnects");
+                self.away = true;
                 let back_ns = whole(self.chance.fraction() * turn.desk.setting.reconnect_ns());
                 turn.wish = Wish::Close(Some(turn.now_ns + back_ns));
             }
@@ -90,6 +94,9 @@ impl Client {
         turn.wake(self.next_ns(), Timer::Speak);
         let missing = self.chance.fraction() < turn.desk.setting.misses;
         let absent = self.chance.below(TOPICS_MAX);
+        if self.away {
+            return turn.desk.count(at_ns, "polls left out while disconnected");
+        }
         if !turn.open {
             // As it would fail in a client; it counts as if it had waited for its time-out.
             turn.desk.error(at_ns, "not connected", || "a poll while not connected".into());
@@ -129,6 +136,7 @@ impl Client {
         let Some(seen) = turn.desk.judge(&ask, frame, turn.now_ns) else { return };
         let kind = if matches!(ask.asked, Asked::Topic(_)) { "hit" } else { "miss" };
         turn.desk.right(kind, pending, turn.now_ns);
+        turn.desk.count_bytes(kind, pending.intended_ns, frame.bytes);
         if let (Some(version), Asked::Topic(topic)) = (seen.version, ask.asked) {
             if version < ask.shown {
                 turn.desk.error(turn.now_ns, "went back", || {
@@ -139,6 +147,10 @@ impl Client {
             let newest = &mut self.seen[own as usize];
             *newest = version.max(*newest);
         }
+    }
+
+    pub(super) fn opened(&mut self) {
+        self.away = false;
     }
 
     pub(super) fn lost(&mut self) {

@@ -96,6 +96,14 @@ impl Desk {
         }
     }
 
+    /// Adds the bytes of a route answer.
+    pub fn count_bytes(&mut self, kind: &str, intended_ns: u64, bytes: usize) {
+        if self.window.holds(intended_ns) {
+            let what = if kind == "hit" { "hit bytes" } else { "miss bytes" };
+            self.extra.add(what, bytes as u64);
+        }
+    }
+
     /// Records a time of something meant for this moment.
     pub fn record(&mut self, timing: Timing, intended_ns: u64, now_ns: u64) {
         let counted = self.window.holds(intended_ns);

@@ -38,6 +38,8 @@ const DUE_AT_ONCE: usize = 64;
 /// After a failed attempt to connect the next one comes after this and a random time.
 const RETRY_NS: u64 = 200_000_000;
 const RETRIES: u64 = 49;
+/// After an announced loss, and twice the time to come back, brokers may be missing for so long.
+const DISTURBED_NS: f64 = 1e9;
 
 /// A connection, before the run begins.
 pub struct Seat {
@@ -101,6 +103,15 @@ pub struct Gap {
     pub connections: u64,
 }
 
+/// What a thread ended with. Dropping it closes its connections.
+pub struct Ended {
+    /// What it recorded.
+    pub desk: Desk,
+    /// Times with lost connections.
+    pub gaps: Vec<Gap>,
+    _open: Vec<Slot>,
+}
+
 struct Running<'a> {
     driver: Driver<'a>,
     epoll: OwnedFd,
@@ -117,11 +128,12 @@ struct Running<'a> {
 }
 
 impl Driver<'_> {
-    /// Drives these connections until the end, then waits for the last answers.
+    /// Drives these connections until the end, then waits for the last answers. Returns the
+    /// sockets too: as long as another thread still asks, no broker may leave.
     ///
     /// # Errors
     /// When epoll itself fails. What happens on connections is counted, not returned.
-    pub fn run(self, seats: Vec<Seat>) -> Result<(Desk, Vec<Gap>), Failure> {
+    pub fn run(self, seats: Vec<Seat>) -> Result<Ended, Failure> {
         let failed = |e: Errno| run_failure(format!("epoll: {e}"));
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         let chance = Chance::new(self.desk.setting.seed, RETRIES, 0);
@@ -142,7 +154,8 @@ impl Driver<'_> {
         }
         running.run().map_err(failed)?;
         running.end_gap();
-        Ok((running.driver.desk, running.gaps))
+        let Running { driver, gaps, slots, .. } = running;
+        Ok(Ended { desk: driver.desk, gaps, _open: slots })
     }
 }
 
@@ -457,6 +470,11 @@ impl Running<'_> {
             self.gap.get_or_insert(gap).connections += 1;
             let desk = &mut self.driver.desk;
             desk.outage = desk.setting.expect_outage;
+            if desk.outage {
+                // Brokers may be gone before their thread knows.
+                desk.world
+                    .disturb(now_ns + whole(2.0 * desk.setting.reconnect_ns() + DISTURBED_NS));
+            }
             let lost = waiting.iter().filter(|pending| !pending.given_up).count();
             let what = || format!("{}; {lost} requests were on the way", broken.what);
             desk.error(now_ns, broken.kind, what);

@@ -49,10 +49,11 @@ impl Role {
     /// Its socket is open.
     pub fn opened(&mut self, turn: &mut Turn<'_>) {
         match self {
+            Role::Client(client) => client.opened(),
             Role::Broker(broker) => broker.opened(turn),
             Role::Passer(passer) => passer.opened(turn),
             Role::Hostile(hostile) => hostile.opened(turn),
-            Role::Client(_) | Role::Admin(_) | Role::Probe(_) => {}
+            Role::Admin(_) | Role::Probe(_) => {}
         }
     }
 

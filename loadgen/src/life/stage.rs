@@ -19,7 +19,7 @@ use crate::life::broker::Broker;
 use crate::life::class::Setting;
 use crate::life::client::Client;
 use crate::life::desk::Desk;
-use crate::life::driver::{Driver, Gap, Seat};
+use crate::life::driver::{Driver, Ended, Gap, Seat};
 use crate::life::hostile::Hostile;
 use crate::life::line::Line;
 use crate::life::passer::Passer;
@@ -29,6 +29,7 @@ use crate::life::verify::Verifier;
 use crate::life::wording::Wording;
 use crate::life::world::World;
 use crate::limits;
+use crate::live::Onlooker;
 use crate::measure::{Errors, Measured, Window, histogram, nanos};
 use crate::preflight;
 use crate::record::{Run, Times};
@@ -106,6 +107,7 @@ pub fn live(
     course: &Course,
     target: &Target,
     stop: &Stop,
+    onlooker: &mut dyn Onlooker,
 ) -> Result<Story, Failure> {
     let connections = setting.other_connections() + u64::from(setting.client_connections);
     let local = target.address.ip().is_loopback();
@@ -120,7 +122,7 @@ pub fn live(
     threads.extend(making.silent());
     threads.retain(|seats| !seats.is_empty());
     let made = Made { threads, world, connecting };
-    let (run, gaps) = perform(setting, course, target, stop, made)?;
+    let (run, gaps) = perform(setting, course, target, stop, made, onlooker)?;
     Ok(Story { run, fill, gaps })
 }
 
@@ -261,6 +263,7 @@ fn perform(
     target: &Target,
     stop: &Stop,
     made: Made,
+    onlooker: &mut dyn Onlooker,
 ) -> Result<(Run, Vec<Gap>), Failure> {
     let window = course.window();
     let mut collector = Collector::new(window.begin_ns);
@@ -288,21 +291,25 @@ fn perform(
                 }
                 let ended = driver.run(seats);
                 drop(alive); // tells the sampler that there is nothing more to wait for
-                // Not before the last look: an ended thread has no CPU time to look at.
+                // Not before the last look: an ended thread has no CPU time to look at. And not
+                // before all are done: with its connection a broker would leave.
                 let _ = looked.recv();
                 // The tape hands over its last second when it is dropped with this.
-                ended.map(|(desk, gaps)| Ended::of(desk, gaps))
+                ended.map(Outcome::of)
             };
             let thread = std::thread::Builder::new().name("generator".into());
             let failed = |e| run_failure(format!("cannot start a thread: {e}"));
             threads.push(thread.spawn_scoped(scope, body).map_err(failed)?);
         }
         drop(alive);
-        let (server, answered) = (target.process.as_ref(), answered.as_slice());
-        let mut watch = Watch { server, origin, window, answered, stop, samples: vec![] };
+        let (label, server) = (target.label.as_str(), target.process.as_ref());
+        let (answered, samples) = (answered.as_slice(), Vec::new());
+        let mut watch = Watch { label, server, origin, window, answered, stop, samples, onlooker };
         let looks = watch.run(&all_done, &mut collector);
+        // An error: nobody ever sends, and the last to hold the other end is done.
+        let _ = all_done.recv();
         drop(gates);
-        let mut all = Ended::default();
+        let mut all = Outcome::default();
         for thread in threads {
             let crashed = |_| Err(run_failure("a generator thread crashed"));
             all.merge(thread.join().unwrap_or_else(crashed)?);
@@ -329,20 +336,21 @@ fn perform(
 
 /// What a thread ended with.
 #[derive(Default)]
-struct Ended {
+struct Outcome {
     errors: Errors,
     extra: Tally,
     gaps: Vec<Gap>,
 }
 
-impl Ended {
-    fn of(desk: Desk, gaps: Vec<Gap>) -> Self {
+impl Outcome {
+    fn of(ended: Ended) -> Self {
+        let Ended { desk, gaps, .. } = ended;
         let Desk { mut extra, measured, verifier, .. } = desk;
         extra.add("routes compared in full", verifier.compared);
         Self { errors: measured.errors, extra, gaps }
     }
 
-    fn merge(&mut self, other: Ended) {
+    fn merge(&mut self, other: Outcome) {
         self.errors.merge(other.errors);
         self.extra.merge(&other.extra);
         self.gaps.extend(other.gaps);

@@ -30,6 +30,8 @@ pub struct World {
     acknowledged: Vec<AtomicU32>,
     /// By broker: since when it has been registered in full, in ns since the start.
     steady_since_ns: Vec<AtomicU64>,
+    /// The server is taken to have restarted: until then any broker may be missing.
+    disturbed_until_ns: AtomicU64,
 }
 
 impl World {
@@ -38,7 +40,8 @@ impl World {
         let versions = || (0..fleet.topics).map(|_| AtomicU32::new(0)).collect();
         let (announced, acknowledged) = (versions(), versions());
         let steady_since_ns = (0..fleet.brokers).map(|_| AtomicU64::new(0)).collect();
-        Self { fleet, zoned, announced, acknowledged, steady_since_ns }
+        let disturbed_until_ns = AtomicU64::new(0);
+        Self { fleet, zoned, announced, acknowledged, steady_since_ns, disturbed_until_ns }
     }
 
     /// The broker whose number of queues tells the version of a topic.
@@ -95,7 +98,14 @@ impl World {
 
     /// Whether a question asked at this moment must be answered with the broker.
     pub fn is_steady(&self, broker: u32, asked_ns: u64) -> bool {
-        self.steady_since_ns[broker as usize].load(Acquire) < asked_ns.max(1)
+        let undisturbed = asked_ns >= self.disturbed_until_ns.load(Acquire);
+        undisturbed && self.steady_since_ns[broker as usize].load(Acquire) < asked_ns.max(1)
+    }
+
+    /// Connections were lost because the server restarts, as was announced.
+    pub fn disturb(&self, until_ns: u64) {
+        // Release: pairs with the Acquire of `is_steady`.
+        self.disturbed_until_ns.fetch_max(until_ns, Release);
     }
 
     /// Brokers that are away or changing.
@@ -181,7 +191,7 @@ mod tests {
         let packed = world().compressed_body(0, &[3], 7);
         let mut plain = Vec::new();
         flate2::read::ZlibDecoder::new(&packed[..]).read_to_end(&mut plain).unwrap();
-        let version = b"\0\0\0\x2d{\"counter\":7,\"stateVersion\":0,\"timestamp\":1}";
+        let version = b"\0\0\0\x2c{\"counter\":7,\"stateVersion\":0,\"timestamp\":1}";
         let topic = b"\0\0\0\x01\0\0\0\x27bench-topic-0000003 4 4 6 SINGLE_TAG {}";
         let rest = b"\0\0\0\x02[]\0\0\0\0";
         assert_eq!(plain, [&version[..], topic, rest].concat());
@@ -196,5 +206,7 @@ mod tests {
         assert_eq!(world.unsteady_count(), 1);
         world.steady(1, 10);
         assert_eq!([9, 10, 11].map(|asked| world.is_steady(1, asked)), [false, false, true]);
+        world.disturb(20);
+        assert_eq!([19, 20].map(|asked| world.is_steady(1, asked)), [false, true]);
     }
 }

@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 
 use crate::failure::Failure;
 use crate::measure::Percentiles;
-use crate::page::axis::{Axis, amount, bytes, micros, nines_of_count, three_digits};
-use crate::page::plot::{Band, FRAMES, Plot, Series, escape};
+use crate::page::axis::{Axis, amount, micros, nines_of_count, three_digits};
+use crate::page::plot::{Band, FRAMES, Frame, Plot, Series, escape};
 use crate::page::subject::{Heat, Point, Subject};
 use crate::record::{Phase, Sample};
 
@@ -50,9 +50,8 @@ pub fn sections(subjects: &[Subject<'_>]) -> Result<String, Failure> {
     let note = "How long the slower ones took: at 99 %, one query in a hundred took longer. Each \
                 further nine takes as much room as the last.";
     figure(&mut out, "Latency spectrum", note, &spectrum(subjects)?);
-    for subject in subjects {
-        heat(&mut out, subject, subjects.len() > 1)?;
-    }
+    heat_maps(&mut out, subjects)?;
+    other_times(&mut out, subjects);
     lateness(&mut out, subjects);
     errors(&mut out, subjects);
     usage(&mut out, subjects);
@@ -152,7 +151,7 @@ fn rate(subjects: &[Subject<'_>]) -> Plot {
     let levels: Vec<(f64, String)> = demanded
         .into_iter()
         .map(f64::from_bits)
-        .map(|rate| (rate, format!("demanded: {}/s", amount(rate))))
+        .map(|rate| (rate, format!("demanded {}/s", amount(rate))))
         .collect();
     let greatest = levels.iter().map(|(rate, _)| *rate).chain(range(&all).map(|r| r.1));
     Plot {
@@ -251,49 +250,76 @@ fn spectrum(subjects: &[Subject<'_>]) -> Result<Plot, Failure> {
     })
 }
 
-fn heat(out: &mut String, subject: &Subject<'_>, many: bool) -> Result<(), Failure> {
-    let heat = Heat::of(subject.shown, HEAT_COLUMNS_MAX)?;
-    let rows = heat.cells.keys().map(|(_, row)| *row);
-    let (Some(lowest), Some(highest)) = (rows.clone().min(), rows.max()) else { return Ok(()) };
-    let us = |row: i32| 10_f64.powf(f64::from(row) / heat.rows_a_decade);
-    let last = heat.cells.keys().map(|(column, _)| *column).max().unwrap_or(0);
-    let x = Axis::seconds(
-        "time since the start of the load",
-        0.0,
-        f64::from((last + 1) * heat.seconds_a_column),
-    );
-    let y = Axis::micros("response time, log scale", us(lowest), us(highest + 1));
-    let most = heat.cells.values().copied().max().unwrap_or(1).max(2) as f64;
+/// What else was timed, such as registrations; of one server only, or there would be too many
+/// lines. The table of percentiles has it of all.
+fn other_times(out: &mut String, subjects: &[Subject<'_>]) {
+    let [only] = subjects else { return };
+    let known = ["response", "service", "lateness"];
+    let names: BTreeSet<&String> = (only.points.iter())
+        .flat_map(|point| point.times.keys())
+        .filter(|name| !known.contains(&name.as_str()))
+        .collect();
+    if names.is_empty() {
+        return;
+    }
+    let of =
+        |(style, name): (usize, &&String)| series(name, style, only, |point| point.us(name, P99.1));
+    let plot = time_plot("other-times", subjects, (0..).zip(&names).map(of).collect());
+    figure(out, "Other times, p99", "What the rest of the fleet waited for.", &plot);
+}
+
+/// A heat map for each server, all with the same axes.
+fn heat_maps(out: &mut String, subjects: &[Subject<'_>]) -> Result<(), Failure> {
+    let heats: Vec<Heat> = (subjects.iter())
+        .map(|subject| Heat::of(subject.shown, HEAT_COLUMNS_MAX))
+        .collect::<Result<_, _>>()?;
+    let rows = || heats.iter().flat_map(|heat| heat.cells.keys().map(|(_, row)| *row));
+    let (Some(lowest), Some(highest)) = (rows().min(), rows().max()) else { return Ok(()) };
+    let x = time_axis(subjects);
+    let y = Axis::micros("response time, log scale", Heat::us(lowest), Heat::us(highest + 1));
+    for (subject, heat) in subjects.iter().zip(&heats) {
+        let title = match subjects.len() {
+            1 => "Heat map".to_owned(),
+            _ => format!("Heat map: {}", subject.name),
+        };
+        let _ = write!(
+            out,
+            "<section><h2>{}</h2><p class=\"note\">Every answer by the moment it came and the \
+             time it took: the stronger the colour, the more of them.</p>\
+             <figure class=\"heat\">",
+            escape(&title)
+        );
+        for frame in &FRAMES {
+            frame.begin(out, &title, &x, &y);
+            shades(out, frame, heat, &x, &y);
+            out.push_str("</svg>");
+        }
+        out.push_str("</figure></section>");
+    }
+    Ok(())
+}
+
+/// One path for each shade.
+fn shades(out: &mut String, frame: &Frame, heat: &Heat, x: &Axis, y: &Axis) {
+    let most = heat.cells.values().copied().max().unwrap_or(1) as f64;
     let shade = |count: u64| -> u32 {
-        let share = (count as f64).ln_1p() / most.ln_1p();
+        // Between linear, which hides the rare slow answers, and a logarithm, which hides the rest.
+        let share = (count as f64 / most).powf(0.4);
         (1..=SHADES).find(|shade| share <= f64::from(*shade) / f64::from(SHADES)).unwrap_or(SHADES)
     };
-    let title = if many { format!("Heat map: {}", subject.name) } else { "Heat map".to_owned() };
-    let _ = write!(
-        out,
-        "<section><h2>{}</h2><p class=\"note\">Every answer by the moment it came and the time it \
-         took; the darker in light mode, the brighter in dark mode, the more of them.</p>\
-         <figure class=\"heat\">",
-        escape(&title)
-    );
-    for frame in &FRAMES {
-        frame.begin(out, &title, &x, &y);
-        for wanted in 1..=SHADES {
-            let mut path = String::new();
-            let cells = heat.cells.iter().filter(|(_, count)| shade(**count) == wanted);
-            for ((column, row), _) in cells {
-                let second = f64::from(column * heat.seconds_a_column);
-                let left = frame.x(&x, second);
-                let right = frame.x(&x, second + f64::from(heat.seconds_a_column));
-                let (top, bottom) = (frame.y(&y, us(row + 1)), frame.y(&y, us(*row)));
-                let _ = write!(path, "M{left:.1} {top:.1}H{right:.1}V{bottom:.1}H{left:.1}z");
-            }
+    for wanted in 1..=SHADES {
+        let mut path = String::new();
+        for ((column, row), _) in heat.cells.iter().filter(|(_, count)| shade(**count) == wanted) {
+            let second = f64::from(column * heat.seconds_a_column);
+            let left = frame.x(x, second);
+            let right = frame.x(x, second + f64::from(heat.seconds_a_column));
+            let (top, bottom) = (frame.y(y, Heat::us(row + 1)), frame.y(y, Heat::us(*row)));
+            let _ = write!(path, "M{left:.1} {top:.1}H{right:.1}V{bottom:.1}H{left:.1}z");
+        }
+        if !path.is_empty() {
             let _ = write!(out, "<path class=\"shade h{wanted}\" d=\"{path}\"/>");
         }
-        out.push_str("</svg>");
     }
-    out.push_str("</figure></section>");
-    Ok(())
 }
 
 fn lateness(out: &mut String, subjects: &[Subject<'_>]) {
@@ -310,10 +336,11 @@ fn lateness(out: &mut String, subjects: &[Subject<'_>]) {
     };
     let bound = |s: &Subject<'_>| s.record.config["load"]["lateness_bound_us"].as_f64();
     if let Some(bound) = subjects.first().and_then(bound).filter(|bound| *bound <= plot.y.to) {
-        plot.levels.push((bound, format!("bound of a valid run, at p99.9: {}", micros(bound))));
+        plot.levels.push((bound, format!("bound {}", micros(bound))));
     }
     let note = "How long after its time the generator itself sent a query. If this is not small \
-                beside the response times, the generator was measured and not the server.";
+                beside the response times, the generator was measured and not the server. A run is \
+                valid when p99.9 of the whole stays below the bound.";
     figure(out, title, note, &plot);
 }
 
@@ -362,7 +389,7 @@ fn usage(out: &mut String, subjects: &[Subject<'_>]) {
     let seconds = |ns: u64| ns as f64 / 1e9;
     let server_cpu = |sample: &Sample| Some(share(sample.server.as_ref()?.cpu_ns, sample));
     let own_cpu = |sample: &Sample| Some(share(sample.generator.as_ref()?.cpu_ns, sample));
-    let rss = |sample: &Sample| Some(sample.server.as_ref()?.rss_bytes as f64);
+    let rss = |sample: &Sample| Some(sample.server.as_ref()?.rss_bytes as f64 / 1_048_576.0);
     let line = |name: &str, style, subject: &Subject<'_>, y: &dyn Fn(&Sample) -> Option<f64>| {
         let point = |sample: &Sample| {
             let middle = sample.at_ns.saturating_sub(sample.elapsed_ns / 2);
@@ -401,7 +428,7 @@ fn usage(out: &mut String, subjects: &[Subject<'_>]) {
     let y = Axis::from_zero("% of one CPU", most, percent);
     let note = "100 % is one CPU all the time.";
     figure(out, "CPU", note, &plot("cpu", "CPU over time", y, cpu));
-    let y = Axis::from_zero("resident memory", greatest.1, bytes);
+    let y = Axis::from_zero("MiB", greatest.1, amount);
     figure(
         out,
         "Server memory",

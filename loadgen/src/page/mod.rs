@@ -18,6 +18,7 @@ mod tables;
 use std::fmt::Write as _;
 
 use crate::failure::{Failure, usage};
+pub use crate::page::axis::{amount, micros};
 use crate::page::plot::escape;
 use crate::page::subject::{Subject, subjects};
 use crate::record::Record;
@@ -55,6 +56,9 @@ pub fn page(records: &[Record]) -> Result<String, Failure> {
     }
     out.push_str(&charts::sections(&subjects)?);
     out.push_str(&tables::percentiles(&subjects));
+    if let [only] = &subjects[..] {
+        out.push_str(&tables::threads(only));
+    }
     out.push_str(&tables::repeats(&subjects));
     out.push_str(&tables::setup(records));
     out.push_str(
@@ -97,8 +101,12 @@ fn head(out: &mut String, records: &[Record], subjects: &[Subject<'_>]) {
     if records.iter().any(|record| record.workload_hash != records[0].workload_hash) {
         chip(out, "bad", "not the same workload: see what differs below");
     }
-    for verdict in records.iter().flat_map(|record| &record.assertions) {
-        chip(out, if verdict.holds { "good" } else { "bad" }, &verdict.words);
+    for record in records {
+        let who = if records.len() > 1 { &format!("{}: ", record.server.label) } else { "" };
+        for verdict in &record.assertions {
+            let class = if verdict.holds { "good" } else { "bad" };
+            chip(out, class, &format!("{who}{}", verdict.words));
+        }
     }
     out.push_str("</ul>");
 }

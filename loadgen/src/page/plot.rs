@@ -9,7 +9,7 @@ use crate::page::axis::Axis;
 /// Line styles there are; more series than that begin again with the first.
 pub const STYLES: usize = 6;
 /// Points up to which each gets a dot.
-const DOTS_MAX: usize = 45;
+const DOTS_MAX: usize = 15;
 /// Height of a line of text at the ends of lines.
 const NAME_HEIGHT: f64 = 14.0;
 
@@ -81,7 +81,7 @@ pub const FRAMES: [Frame; 2] = [
         right: 118.0,
         top: 22.0,
         bottom: 44.0,
-        tick_gap: 62.0,
+        tick_gap: 44.0,
         names_at_ends: true,
     },
     Frame {
@@ -92,7 +92,7 @@ pub const FRAMES: [Frame; 2] = [
         right: 14.0,
         top: 22.0,
         bottom: 42.0,
-        tick_gap: 54.0,
+        tick_gap: 50.0,
         names_at_ends: false,
     },
 ];
@@ -167,18 +167,13 @@ impl Plot {
     pub fn svg(&self) -> String {
         let mut out = String::new();
         FRAMES.iter().for_each(|frame| self.picture(&mut out, frame));
-        if self.series.len() > 1 {
+        if self.series.len() + self.levels.len() > 1 {
             out.push_str("<ul class=\"legend narrow\">");
             for series in &self.series {
-                let _ = write!(
-                    out,
-                    "<li><svg viewBox=\"0 0 34 10\" class=\"sample\" aria-hidden=\"true\" \
-                     xmlns=\"http://www.w3.org/2000/svg\"><path class=\"line s{}\" d=\"M1 5H33\"/>\
-                     </svg>{}</li>",
-                    series.style % STYLES,
-                    escape(&series.name)
-                );
+                let class = format!("line s{}", series.style % STYLES);
+                legend_entry(&mut out, &class, &series.name);
             }
+            self.levels.iter().for_each(|(_, name)| legend_entry(&mut out, "level", name));
             out.push_str("</ul>");
         }
         out
@@ -207,18 +202,10 @@ impl Plot {
                 );
             }
         }
-        for (value, name) in &self.levels {
+        for (value, _) in &self.levels {
             let at = frame.y(&self.y, *value);
             let right = frame.width - frame.right;
-            let _ = write!(
-                out,
-                "<path class=\"level\" d=\"M{} {at:.1}H{right}\"/><text class=\"tick\" \
-                 x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-                frame.left,
-                right - 4.0,
-                at - 5.0,
-                escape(name)
-            );
+            let _ = write!(out, "<path class=\"level\" d=\"M{} {at:.1}H{right}\"/>", frame.left);
         }
         // The first series is the one that matters: it is drawn last, above the others.
         self.series.iter().rev().for_each(|series| self.line(out, frame, series));
@@ -265,30 +252,42 @@ impl Plot {
 
     /// Names next to the last points, moved apart where they would cover each other.
     fn names_at_ends(&self, out: &mut String, frame: &Frame) {
-        let mut ends: Vec<(f64, &Series)> = (self.series.iter())
-            .filter_map(|series| {
-                let last = series.points.iter().rev().find(|(_, y)| y.is_finite())?;
-                Some((frame.y(&self.y, last.1), series))
-            })
-            .collect();
+        let end_of = |series: &Series| {
+            let last = series.points.iter().rev().find(|(_, y)| y.is_finite())?.1;
+            let class = format!("end s{}", series.style % STYLES);
+            Some((frame.y(&self.y, last), class, shortened(&series.name, 17)))
+        };
+        let level = |(value, name): &(f64, String)| {
+            (frame.y(&self.y, *value), "tick".to_owned(), name.clone())
+        };
+        let mut ends: Vec<(f64, String, String)> =
+            self.series.iter().filter_map(end_of).chain(self.levels.iter().map(level)).collect();
         ends.sort_by(|a, b| a.0.total_cmp(&b.0));
         let places = spread_out(
-            &ends.iter().map(|(y, _)| *y).collect::<Vec<_>>(),
+            &ends.iter().map(|end| end.0).collect::<Vec<_>>(),
             NAME_HEIGHT,
             frame.top + 4.0,
             frame.height - frame.bottom,
         );
-        for ((_, series), y) in ends.iter().zip(places) {
+        for ((_, class, name), y) in ends.iter().zip(places) {
             let _ = write!(
                 out,
-                "<text class=\"end s{}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                series.style % STYLES,
+                "<text class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
                 frame.width - frame.right + 8.0,
                 y + 4.0,
-                escape(&shortened(&series.name, 16))
+                escape(name)
             );
         }
     }
+}
+
+fn legend_entry(out: &mut String, class: &str, name: &str) {
+    let _ = write!(
+        out,
+        "<li><svg viewBox=\"0 0 34 10\" class=\"sample\" aria-hidden=\"true\" \
+         xmlns=\"http://www.w3.org/2000/svg\"><path class=\"{class}\" d=\"M1 5H33\"/></svg>{}</li>",
+        escape(name)
+    );
 }
 
 /// Moves places, given in order, apart by at least `gap`, and between the limits if they fit.

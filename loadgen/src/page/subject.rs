@@ -12,6 +12,7 @@ use crate::record::{Record, Run, Second};
 const NANOS_PER_SECOND: f64 = 1e9;
 /// A second of which less than this belongs to the run says nothing about a rate.
 const COVERED_MIN: f64 = 0.3;
+const ROWS_A_DECADE: f64 = 7.0;
 
 /// One column of tables, one line of plots.
 pub struct Subject<'a> {
@@ -107,18 +108,29 @@ fn end(run: &Run) -> f64 {
 }
 
 fn points(run: &Run) -> Result<Vec<Point>, Failure> {
+    let end = end(run);
+    let last = last_second(run);
     let mut by_second: BTreeMap<u32, Vec<&Second>> = BTreeMap::new();
     for second in &run.seconds {
-        by_second.entry(second.second).or_default().push(second);
+        by_second.entry(second.second.min(last)).or_default().push(second);
     }
-    let end = end(run);
     by_second.into_iter().map(|(second, parts)| point(second, &parts, end)).collect()
+}
+
+/// The last second of which enough belongs to the run. Answers that came later, when nothing was
+/// asked any more, are drawn with it: a few stragglers make no percentile of their own.
+fn last_second(run: &Run) -> u32 {
+    let end = end(run);
+    let numbers = run.seconds.iter().map(|second| second.second);
+    let covered = |second: &u32| end - f64::from(*second) >= COVERED_MIN;
+    numbers.clone().filter(covered).max().or(numbers.min()).unwrap_or(0)
 }
 
 fn point(second: u32, parts: &[&Second], end: f64) -> Result<Point, Failure> {
     let begin = f64::from(second);
     let covered = (end.min(begin + 1.0) - begin).max(0.0);
-    let answers: u64 = parts.iter().flat_map(|part| part.answers.values()).sum();
+    let own = parts.iter().filter(|part| part.second == second);
+    let answers: u64 = own.flat_map(|part| part.answers.values()).sum();
     let mut point = Point {
         second,
         at: begin + if covered > 0.0 { covered / 2.0 } else { 0.5 },
@@ -138,7 +150,7 @@ fn point(second: u32, parts: &[&Second], end: f64) -> Result<Point, Failure> {
         point.times = only.times.iter().map(percentiles).collect();
         return Ok(point);
     }
-    // A phase ends in this second: its percentiles are those of both parts together.
+    // A phase or the run ends in this second: its percentiles are those of all parts together.
     let mut sums: BTreeMap<&String, Histogram<u64>> = BTreeMap::new();
     for part in parts {
         for (timing, times) in &part.times {
@@ -157,9 +169,7 @@ fn point(second: u32, parts: &[&Second], end: f64) -> Result<Point, Failure> {
 pub struct Heat {
     /// Seconds a column stands for.
     pub seconds_a_column: u32,
-    /// Rows a decade of times.
-    pub rows_a_decade: f64,
-    /// By column and row. A row is `floor(log10(us) * rows_a_decade)`.
+    /// By column and row. A row is `floor(log10(us) * ROWS_A_DECADE)`.
     pub cells: BTreeMap<(u32, i32), u64>,
 }
 
@@ -169,20 +179,24 @@ impl Heat {
     /// # Errors
     /// When a histogram is damaged.
     pub fn of(run: &Run, columns_max: u32) -> Result<Self, Failure> {
-        let last = run.seconds.iter().map(|second| second.second).max().unwrap_or(0);
+        let last = last_second(run);
         let seconds_a_column = last / columns_max + 1;
-        let rows_a_decade = 7.0;
         let mut cells = BTreeMap::new();
         for second in &run.seconds {
             let Some(times) = second.times.get("response") else { continue };
             for step in times.histogram()?.iter_recorded() {
                 let us = (step.value_iterated_to() as f64 / 1e3).max(0.1);
-                let row = whole(us.log10() * rows_a_decade);
-                let key = (second.second / seconds_a_column, row);
+                let row = whole(us.log10() * ROWS_A_DECADE);
+                let key = (second.second.min(last) / seconds_a_column, row);
                 *cells.entry(key).or_default() += step.count_since_last_iteration();
             }
         }
-        Ok(Self { seconds_a_column, rows_a_decade, cells })
+        Ok(Self { seconds_a_column, cells })
+    }
+
+    /// Where a row begins, in us.
+    pub fn us(row: i32) -> f64 {
+        10_f64.powf(f64::from(row) / ROWS_A_DECADE)
     }
 }
 

@@ -1,6 +1,5 @@
 //! The parts of a page that are words and numbers.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use crate::compare::Spread;
@@ -27,13 +26,13 @@ fn response(run: &Run) -> Option<&crate::record::Times> {
 
 const FIGURES: [Figure; 10] = [
     Figure {
-        name: "answers per second",
+        name: "answers/s",
         of: |run| Some(run.totals.rate),
         text: |rate| amount(rate.round()),
         less: Some(false),
     },
     Figure {
-        name: "response time, median",
+        name: "p50",
         of: |run| response(run).map(|times| times.percentiles.p50_us),
         text: micros,
         less: Some(true),
@@ -51,14 +50,14 @@ const FIGURES: [Figure; 10] = [
         less: Some(true),
     },
     Figure {
-        name: "longest",
+        name: "max",
         of: |run| response(run).map(|times| times.percentiles.max_us),
         text: micros,
         less: Some(true),
     },
     Figure { name: "errors", of: |run| Some(run.errors() as f64), text: amount, less: Some(true) },
     Figure {
-        name: "server CPU per answer",
+        name: "CPU per answer",
         of: Run::server_us_per_answer,
         text: micros,
         less: Some(true),
@@ -79,7 +78,7 @@ const FIGURES: [Figure; 10] = [
         less: Some(true),
     },
     Figure {
-        name: "context switches per answer",
+        name: "switches per answer",
         of: |run| {
             let cost = run.cost.as_ref()?;
             let server = cost.server.as_ref()?;
@@ -149,12 +148,15 @@ pub fn side_by_side(subjects: &[Subject<'_>]) -> String {
     out
 }
 
+/// Values that differ by a smaller share than this are the same: none is the best.
+const SAME_SHARE: f64 = 0.02;
+
 /// The best value, when they are not all the same.
 fn best(found: &[Option<f64>], less: bool) -> Option<f64> {
     let values = found.iter().flatten().copied();
     let least = values.clone().min_by(f64::total_cmp)?;
     let greatest = values.max_by(f64::total_cmp)?;
-    (least < greatest).then_some(if less { least } else { greatest })
+    (least < greatest * (1.0 - SAME_SHARE)).then_some(if less { least } else { greatest })
 }
 
 /// Every percentile of every timing.
@@ -183,14 +185,46 @@ pub fn percentiles(subjects: &[Subject<'_>]) -> String {
     out
 }
 
+/// Which threads of the server used the CPU, of one server.
+pub fn threads(subject: &Subject<'_>) -> String {
+    let cost = subject.shown.cost.as_ref();
+    let Some((cost, server)) = cost.and_then(|cost| Some((cost, cost.server.as_ref()?))) else {
+        return String::new();
+    };
+    if server.by_thread_ns.is_empty() {
+        return String::new();
+    }
+    let mut out =
+        "<section><h2>Server CPU by thread</h2><p class=\"note\">Threads whose names differ \
+                   by a number are one row.</p><div class=\"scroll\"><table><thead><tr><th></th>\
+                   <th>of one CPU</th><th>per answer</th></tr></thead><tbody>"
+            .to_owned();
+    for (name, ns) in &server.by_thread_ns {
+        let share = *ns as f64 / 1e7 / cost.seconds.max(1e-9);
+        let each = match cost.answers {
+            0 => "–".to_owned(),
+            answers => micros(*ns as f64 / 1e3 / answers as f64),
+        };
+        let _ = write!(
+            out,
+            "<tr><td>{}</td><td>{} %</td><td>{}</td></tr>",
+            escape(name),
+            three_digits(share),
+            escape(&each)
+        );
+    }
+    out.push_str("</tbody></table></div></section>");
+    out
+}
+
 /// Each run of each server that was measured more than once.
 pub fn repeats(subjects: &[Subject<'_>]) -> String {
     let mut out = String::new();
     for subject in subjects.iter().filter(|subject| subject.runs.len() > 1) {
         let _ = write!(
             out,
-            "<section><h2>Repeats: {}</h2><p class=\"note\">The plots show run {}. Invalid runs are \
-             not part of the median.</p><div class=\"scroll\"><table><thead><tr><th>run</th>",
+            "<section><h2>Repeats: {}</h2><p class=\"note\">The plots show run {}. Invalid runs \
+             are not part of the median.</p><div class=\"scroll\"><table><thead><tr><th>run</th>",
             escape(&subject.name),
             subject.shown_number
         );
@@ -226,10 +260,13 @@ pub fn repeats(subjects: &[Subject<'_>]) -> String {
 
 /// What was run and where, one column a record; rows in which they differ are marked.
 pub fn setup(records: &[Record]) -> String {
-    let columns: Vec<BTreeMap<String, String>> = records.iter().map(facts).collect();
-    let mut names: Vec<&String> = columns.iter().flat_map(BTreeMap::keys).collect();
-    names.sort();
-    names.dedup();
+    let columns: Vec<Facts> = records.iter().map(facts).collect();
+    let mut names: Vec<&String> = Vec::new();
+    for (name, _) in columns.iter().flatten() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
     let mut out = "<section id=\"setup\"><h2>What was measured</h2>".to_owned();
     if records.len() > 1 {
         out.push_str("<p class=\"note\">Rows in bold differ.</p>");
@@ -237,7 +274,7 @@ pub fn setup(records: &[Record]) -> String {
     out.push_str("<div class=\"scroll\"><table class=\"setup\"><tbody>");
     for name in names {
         let values: Vec<&str> =
-            columns.iter().map(|column| column.get(name).map_or("–", String::as_str)).collect();
+            columns.iter().map(|column| value_of(column, name).unwrap_or("–")).collect();
         let differs = values.iter().any(|value| *value != values[0]);
         let class = if differs { " class=\"differs\"" } else { "" };
         let _ = write!(out, "<tr{class}><td>{}</td>", escape(name));
@@ -254,18 +291,17 @@ pub fn setup(records: &[Record]) -> String {
     out
 }
 
-/// By name. The names group what belongs together when sorted.
-fn facts(record: &Record) -> BTreeMap<String, String> {
-    let mut facts = BTreeMap::new();
+/// Names and values, in the order in which they are told.
+type Facts = Vec<(String, String)>;
+
+fn value_of<'a>(facts: &'a Facts, name: &str) -> Option<&'a str> {
+    facts.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+fn facts(record: &Record) -> Facts {
+    let mut facts = Facts::new();
     let (host, server) = (&record.host, &record.server);
-    let mut fact = |name: &str, value: String| facts.insert(name.to_owned(), value);
-    fact("generator: version", {
-        let revision = host.revision.as_ref().map_or(String::new(), |r| format!(", revision {r}"));
-        format!("loadgen {}{revision}", host.loadgen_version)
-    });
-    fact("host: CPU", format!("{} × {}", host.cpus, host.cpu));
-    fact("host: kernel", host.kernel.clone());
-    fact("host: load average before", three_digits(host.load_average));
+    let mut fact = |name: &str, value: String| facts.push((name.to_owned(), value));
     fact("server: address", server.address.clone());
     let optional = [
         ("server: version", &server.version),
@@ -277,12 +313,19 @@ fn facts(record: &Record) -> BTreeMap<String, String> {
             fact(name, value.clone());
         }
     }
+    fact("generator: version", {
+        let revision = host.revision.as_ref().map_or(String::new(), |r| format!(", revision {r}"));
+        format!("loadgen {}{revision}", host.loadgen_version)
+    });
+    fact("host: CPU", format!("{} × {}", host.cpus, host.cpu));
+    fact("host: kernel", host.kernel.clone());
+    fact("host: load average before", three_digits(host.load_average));
     fact("workload hash", record.workload_hash.clone());
     flatten("", &record.config, &mut facts);
     facts
 }
 
-fn flatten(name: &str, value: &serde_json::Value, facts: &mut BTreeMap<String, String>) {
+fn flatten(name: &str, value: &serde_json::Value, facts: &mut Facts) {
     let text = match value {
         serde_json::Value::Object(members) => {
             for (member, value) in members {
@@ -295,5 +338,29 @@ fn flatten(name: &str, value: &serde_json::Value, facts: &mut BTreeMap<String, S
         serde_json::Value::String(text) => text.clone(),
         other => other.to_string(),
     };
-    facts.insert(name.replace('_', " "), text);
+    facts.push((name.replace('_', " "), text));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_best_is_named_only_where_it_is_clearly_better() {
+        assert_eq!(best(&[Some(10.0), None, Some(20.0)], true), Some(10.0));
+        assert_eq!(best(&[Some(10.0), Some(20.0)], false), Some(20.0));
+        assert_eq!(best(&[Some(100.0), Some(101.0)], true), None);
+        assert_eq!(best(&[None, None], true), None);
+    }
+
+    #[test]
+    fn a_configuration_becomes_rows_with_plain_names() {
+        let mut facts = Facts::new();
+        let config = serde_json::json!({"load": {"rate": 5.0, "pin": [1], "shape": null}});
+        flatten("", &config, &mut facts);
+        facts.sort();
+        assert_eq!(value_of(&facts, "load: rate"), Some("5.0"));
+        assert_eq!(value_of(&facts, "load: pin"), Some("[1]"));
+        assert_eq!(facts.len(), 2);
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, run_failure};
+use crate::live::Nobody;
 use crate::priority;
 use crate::record::Run;
 use crate::registrar::Registrar;
@@ -60,7 +61,7 @@ impl Work {
         stop: &Stop,
     ) -> Result<(Run, Vec<Registrar>), Failure> {
         let Some(every) = self.register_every else {
-            return Ok((run(load, target, stop)?, brokers));
+            return Ok((run(load, target, stop, &mut Nobody)?, brokers));
         };
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -77,7 +78,7 @@ impl Work {
                 }
                 Ok(brokers)
             });
-            let result = run(load, target, stop);
+            let result = run(load, target, stop, &mut Nobody);
             ended.store(true, Relaxed);
             let crashed = |_| Err(run_failure("the registering thread crashed"));
             let brokers = registering.join().unwrap_or_else(crashed)?;

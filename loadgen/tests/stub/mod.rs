@@ -1,5 +1,10 @@
 //! A NameServer of sorts, with planted faults. Shares no code with what it tests.
 
+// Each test program uses a part of it.
+#![allow(dead_code)]
+
+pub mod town;
+
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -10,6 +15,15 @@ pub struct Seen {
     /// Counts all route queries from 0.
     pub number: u64,
     pub header: String,
+    /// What the connections that are open now have registered.
+    pub fleet: Registered,
+}
+
+/// Brokers that are there as long as their connections are.
+#[derive(Clone, Default)]
+pub struct Registered {
+    pub brokers: usize,
+    pub cluster: String,
 }
 
 impl Seen {
@@ -27,9 +41,38 @@ impl Seen {
         if topic.starts_with("bench-topic-") { self.answer(0, ROUTE) } else { self.answer(17, "") }
     }
 
+    /// As a server answers that forgets brokers when their connections close.
+    pub fn answer_by_fleet(&self) -> Vec<u8> {
+        let Registered { brokers, cluster } = &self.fleet;
+        let known = self.between("\"topic\":\"", '"').unwrap().starts_with("bench-topic-");
+        match (known, brokers) {
+            (true, 1..) => self.answer(0, &route(*brokers, cluster)),
+            _ => self.answer(17, ""),
+        }
+    }
+
     pub fn answer(&self, code: u32, body: &str) -> Vec<u8> {
         frame(&format!("{{\"code\":{code},\"flag\":1,\"opaque\":{}}}", self.opaque()), body)
     }
+}
+
+/// The route of a topic that is on all of so many brokers.
+pub fn route(brokers: usize, cluster: &str) -> String {
+    let list =
+        |element: &dyn Fn(usize) -> String| (0..brokers).map(element).collect::<Vec<_>>().join(",");
+    let datas = list(&|n| {
+        format!(
+            "{{\"brokerAddrs\":{{\"0\":\"10.100.10{n}.100:10911\"}},\"brokerName\":\
+             \"bench-broker-000{n}\",\"cluster\":\"{cluster}\",\"enableActingMaster\":false}}"
+        )
+    });
+    let queues = list(&|n| {
+        format!(
+            "{{\"brokerName\":\"bench-broker-000{n}\",\"perm\":6,\"readQueueNums\":4,\
+             \"topicSysFlag\":0,\"writeQueueNums\":4}}"
+        )
+    });
+    format!("{{\"brokerDatas\":[{datas}],\"filterServerTable\":{{}},\"queueDatas\":[{queues}]}}")
 }
 
 /// The route of every topic in a fleet of one broker in cluster `bench`.
@@ -54,6 +97,8 @@ pub struct Stub {
     pub address: SocketAddr,
     /// Bytes of each connection, in the order of connecting.
     pub received: Arc<Mutex<Vec<Vec<u8>>>>,
+    /// Where each connection came from, in the same order.
+    pub peers: Arc<Mutex<Vec<SocketAddr>>>,
     /// Bodies of other requests than route queries.
     pub registrations: Arc<Mutex<Vec<String>>>,
 }
@@ -76,29 +121,48 @@ impl Stub {
         let address = listener.local_addr().unwrap();
         let received: Arc<Mutex<Vec<Vec<u8>>>> = Arc::default();
         let registrations: Arc<Mutex<Vec<String>>> = Arc::default();
-        let stub =
-            Stub { address, received: received.clone(), registrations: registrations.clone() };
+        let stub = Stub {
+            address,
+            received: received.clone(),
+            peers: Arc::default(),
+            registrations: registrations.clone(),
+        };
+        let peers = stub.peers.clone();
         let answering = Arc::new((route_answer, other));
         let queries = Arc::new(AtomicU64::new(0));
+        let fleet: Arc<Mutex<Registered>> = Arc::default();
         std::thread::spawn(move || {
             for socket in listener.incoming().map(Result::unwrap) {
                 let place = {
+                    peers.lock().unwrap().push(socket.peer_addr().unwrap());
                     let mut all = received.lock().unwrap();
                     all.push(Vec::new());
                     all.len() - 1
                 };
                 let (answering, queries) = (answering.clone(), queries.clone());
+                let fleet = fleet.clone();
                 let (received, registrations) = (received.clone(), registrations.clone());
                 std::thread::spawn(move || {
+                    let mut is_broker = false;
                     serve(socket, |raw, header, body| {
                         received.lock().unwrap()[place].extend(raw);
                         if header.contains("\"code\":105,") {
-                            answering.0(&Seen { number: queries.fetch_add(1, SeqCst), header })
+                            let fleet = fleet.lock().unwrap().clone();
+                            let number = queries.fetch_add(1, SeqCst);
+                            answering.0(&Seen { number, header, fleet })
                         } else {
+                            let seen = Seen { number: 0, header, fleet: Registered::default() };
+                            if let Some(cluster) = seen.between("\"clusterName\":\"", '"') {
+                                let mut fleet = fleet.lock().unwrap();
+                                fleet.brokers += usize::from(!is_broker);
+                                fleet.cluster = cluster.to_owned();
+                                is_broker = true;
+                            }
                             registrations.lock().unwrap().push(body);
-                            Some(answering.1(&Seen { number: 0, header }))
+                            Some(answering.1(&seen))
                         }
-                    })
+                    });
+                    fleet.lock().unwrap().brokers -= usize::from(is_broker);
                 });
             }
         });

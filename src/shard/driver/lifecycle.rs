@@ -94,7 +94,7 @@ impl<S: Service> Driver<S> {
         let held_back = over_budget && connection.in_large_frame();
         let park = held_back && !seat.parked;
         seat.parked |= park;
-        let pause = held_back || connection.stalled();
+        let pause = held_back || connection.stalled() || connection.in_hello();
         if pause != seat.paused {
             seat.paused = pause;
             if pause {

@@ -1,8 +1,10 @@
 //! TLS between ring and connection: where a connection has a channel, its bytes pass through it.
 
+use std::collections::VecDeque;
+
 use super::{Driver, Reason, Seat, seat_mut, seconds};
 use crate::clock::Tick;
-use crate::limits::TLS_HANDSHAKE_S;
+use crate::limits::{TLS_HANDSHAKE_S, TLS_HANDSHAKES_PER_TURN};
 use crate::ring::Key;
 use crate::shard::access::{Access, Door};
 use crate::shard::buffers::Spares;
@@ -17,6 +19,10 @@ pub(super) struct Secure {
     pub tls: Tls,
     /// Connections in their handshake; `None` if there is no TLS.
     handshakes: Option<IdleWheel>,
+    /// Connections whose hello has come and is not answered, in that order; some may be gone.
+    waiting: VecDeque<Key>,
+    /// How many of them, at the end, were added in this turn.
+    added: usize,
 }
 
 impl Secure {
@@ -24,7 +30,12 @@ impl Secure {
         // One second more: the beginning is noted in whole seconds.
         let handshakes = (tls.mode() != Mode::Disabled)
             .then(|| IdleWheel::new(TLS_HANDSHAKE_S + 1, connections_max, now_s));
-        Secure { tls, handshakes }
+        Secure { tls, handshakes, waiting: VecDeque::new(), added: 0 }
+    }
+
+    /// True if there is work without an event.
+    pub(super) fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// The connection's handshake is done, or the connection is gone.
@@ -134,8 +145,48 @@ impl Seat {
 }
 
 impl<S: Service> Driver<S> {
+    /// A hello has begun on the connection: it waits for its turn, since answering it costs a
+    /// signature, as much as hundreds of queries.
+    pub(super) fn expect_handshake(&mut self, key: Key) {
+        let Some(seat) = seat_mut(&mut self.seats, key) else { return };
+        if seat.hello_waits {
+            return self.weigh(key);
+        }
+        seat.hello_waits = true;
+        if self.secure.waiting.len() > self.seats.len() {
+            // Connections that went before their turn.
+            let seats = &mut self.seats;
+            self.secure.waiting.retain(|key| seat_mut(seats, *key).is_some());
+        }
+        self.secure.waiting.push_back(key);
+        self.secure.added += 1;
+    }
+
+    /// Answers the hellos that came first, as many as one turn may take. The others read nothing
+    /// meanwhile.
+    pub(super) fn begin_handshakes(&mut self) {
+        let mut begun = 0;
+        while begun < TLS_HANDSHAKES_PER_TURN {
+            let Some(key) = self.secure.waiting.pop_front() else { break };
+            let Some(seat) = seat_mut(&mut self.seats, key) else { continue };
+            seat.hello_waits = false;
+            if seat.leaving.is_some() {
+                continue;
+            }
+            begun += 1;
+            let (progress, result) = self.begin_tls(key);
+            self.settle(key, result);
+            self.progressed(key, progress);
+        }
+        let added = std::mem::take(&mut self.secure.added);
+        let old = self.secure.waiting.len().saturating_sub(added);
+        for at in old..self.secure.waiting.len() {
+            self.settle(self.secure.waiting[at], Ok(()));
+        }
+    }
+
     /// Gives a connection its channel, if TLS has begun on it.
-    pub(super) fn begin_tls(&mut self, key: Key) -> (Progress, Result<(), Fault>) {
+    fn begin_tls(&mut self, key: Key) -> (Progress, Result<(), Fault>) {
         let nothing = Progress::default();
         let Driver { seats, secure, service, spares, .. } = self;
         let Some(seat) = seat_mut(seats, key) else { return (nothing, Ok(())) };

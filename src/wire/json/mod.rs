@@ -30,4 +30,4 @@ mod write;
 pub use raw::Raw;
 pub(super) use read::clean_length;
 pub use read::{JsonError, Kind, Reader};
-pub use write::{put_escaped, put_int, put_long, put_string};
+pub use write::{put_escaped, put_int, put_long, put_string, put_text};

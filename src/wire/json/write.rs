@@ -9,15 +9,20 @@ const EXACT_MAX: i64 = (1 << 53) - 1;
 /// Appends `text` in quotes. Escaped are `"`, `\` and control characters below U+0020; all else
 /// stays as it is, in both dialects.
 pub fn put_string(out: &mut Vec<u8>, text: &str) {
+    put_text(out, text.as_bytes());
+}
+
+/// As [`put_string`], of bytes that are known to be UTF-8.
+pub fn put_text(out: &mut Vec<u8>, text: &[u8]) {
     out.push(b'"');
     put_escaped(out, text);
     out.push(b'"');
 }
 
-/// As [`put_string`], without the quotes: for a part of a string.
+/// As [`put_text`], without the quotes: for a part of a string.
 #[inline]
-pub fn put_escaped(out: &mut Vec<u8>, text: &str) {
-    let mut rest = text.as_bytes();
+pub fn put_escaped(out: &mut Vec<u8>, text: &[u8]) {
+    let mut rest = text;
     loop {
         let (clean, behind) = rest.split_at(clean_length(rest));
         out.extend_from_slice(clean);

@@ -2,8 +2,6 @@
 //! in and however long one of them takes.
 
 use super::*;
-use crate::model::Dialect;
-use crate::route::RouteQuery;
 
 /// Topics of a registration that the writer decodes in several turns.
 const LARGE: usize = 3_000;
@@ -32,19 +30,6 @@ fn delete_topic(topic: &str) -> WriteOp {
 }
 
 impl Stage {
-    fn route(&self, topic: &str) -> String {
-        let dialect = Dialect::Standard;
-        let query = RouteQuery { dialect, acting_master: false, order_conf: None, zone: None };
-        let mut out = Vec::new();
-        self.readers.reader().with(|view| {
-            let routes = &view.routes;
-            if let Some(route) = routes.topic(topic) {
-                routes.write_route(route, &query, &mut out);
-            }
-        });
-        String::from_utf8(out).unwrap()
-    }
-
     fn addr_of(&self, broker: &str) -> Option<String> {
         self.readers.reader().with(|view| {
             let group = view.routes.group(broker)?;

@@ -17,10 +17,12 @@ final class Ask {
 
     static RemotingCommand ask(NameServer server, int code, Map<String, String> fields)
             throws Exception {
+        String address = server.address();
+        String host = address.substring(0, address.lastIndexOf(':'));
         RemotingCommand request = RemotingCommand.createRequestCommand(code, null);
         fields.forEach(request::addExtField);
         try (Socket socket = new Socket()) {
-            socket.connect(new InetSocketAddress("127.0.0.1", server.port()), ANSWER_MILLIS);
+            socket.connect(new InetSocketAddress(host, server.port()), ANSWER_MILLIS);
             socket.setSoTimeout(ANSWER_MILLIS);
             ByteBuffer frame = request.encode();
             socket.getOutputStream().write(frame.array(), frame.arrayOffset(), frame.limit());
@@ -29,13 +31,13 @@ final class Ask {
         }
     }
 
-    /** The brokers that the server knows, also those without an address: name to {id=address}. */
-    static Map<String, String> brokers(NameServer server) throws Exception {
+    /** The addresses of all brokers that the server knows, also of those that have none. */
+    static Map<String, Map<Long, String>> addresses(NameServer server) throws Exception {
         RemotingCommand answer = ask(server, CLUSTER_INFO, Map.of());
         ClusterInfo info = RemotingSerializable.decode(answer.getBody(), ClusterInfo.class);
-        Map<String, String> brokers = new TreeMap<>();
+        Map<String, Map<Long, String>> addresses = new TreeMap<>();
         info.getBrokerAddrTable().forEach((name, broker) ->
-            brokers.put(name, new TreeMap<>(broker.getBrokerAddrs()).toString()));
-        return brokers;
+            addresses.put(name, new TreeMap<>(broker.getBrokerAddrs())));
+        return addresses;
     }
 }

@@ -9,7 +9,9 @@ import java.util.stream.Stream;
 final class Broker {
     /** How often a broker registers: the shortest period that it accepts. */
     static final int HEARTBEAT_SECONDS = 10;
-    private static final int START_SECONDS = 90;
+    /** What is checked while waiting for a registration. */
+    static final String REGISTERED = "the addresses of a started broker";
+    private static final int START_SECONDS = 240;
 
     /**
      * How a broker is started.
@@ -151,11 +153,10 @@ final class Broker {
                 requireAlive();
                 return Setup.accepts(port);
             }, open -> open);
-        Fleet.Member expected =
-            new Fleet.Member(cluster, name, Long.toString(plan.id), address());
         // Two turns: a broker that has not found the server by the first one leaves that out.
-        Expect.within(2.5 * HEARTBEAT_SECONDS, "the members of the cluster table",
-            "a list with " + expected, fleet::members, members -> members.contains(expected));
+        Expect.within(2.5 * HEARTBEAT_SECONDS, REGISTERED, plan.id + "=" + address(),
+            () -> fleet.addresses(name),
+            addresses -> address().equals(addresses.get(plan.id)));
         registered = true;
     }
 

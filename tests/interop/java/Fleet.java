@@ -3,6 +3,7 @@ import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /** The programs of a run: one name server, its brokers, mqadmin. */
@@ -16,6 +17,7 @@ final class Fleet {
     final Setup setup;
     final NameServer server;
     private final Mqadmin mqadmin;
+    private final boolean speaksTls;
     private final Map<String, Broker> brokers = new LinkedHashMap<>();
     private Proxy proxy;
     /** Programs of single steps, for the report of a failure. */
@@ -39,15 +41,16 @@ final class Fleet {
         Broker.Plan.of(B).withJvm("-Drocketmq.serialize.type=ROCKETMQ"),
         Broker.Plan.of(COMPRESSING).in("CompressingCluster").with("compressedRegister=true")));
 
-    private Fleet(Setup setup, NameServer server, Mqadmin mqadmin) {
+    private Fleet(Setup setup, NameServer server, Mqadmin mqadmin, boolean speaksTls) {
         this.setup = setup;
         this.server = server;
         this.mqadmin = mqadmin;
+        this.speaksTls = speaksTls;
     }
 
     /** {@code mqadmin} may be that of other fleets, which have started it. */
     Fleet(Setup setup, Plan plan, Mqadmin mqadmin) {
-        this(setup, new NameServer(setup, plan.server, plan.settings), mqadmin);
+        this(setup, new NameServer(setup, plan.server, plan.settings), mqadmin, false);
         with(plan.brokers.toArray(new Broker.Plan[0]));
     }
 
@@ -59,7 +62,7 @@ final class Fleet {
     /** A fleet whose programs speak TLS alone. Not started. */
     Fleet secure(Tls tls) {
         return new Fleet(setup, new NameServer(setup, "tls-server", tls.ofServer()),
-            new Mqadmin(setup, "tls-mqadmin", JarSet.V5, tls.ofClient()));
+            new Mqadmin(setup, "tls-mqadmin", JarSet.V5, tls.ofClient()), true);
     }
 
     /** Adds brokers; labels are unique in the whole run. */
@@ -95,8 +98,9 @@ final class Fleet {
         started().forEach(stepsFleet::watch);
     }
 
-    /** Kills the brokers that nobody needs any more. */
+    /** Kills the brokers that nobody needs any more, and the proxy with the last of them. */
     void keepOnly(Collection<String> labels) {
+        if (labels.isEmpty() && proxy != null) proxy.program().kill();
         brokers.forEach((label, broker) -> {
             if (broker.program() != null && !labels.contains(label)) broker.kill();
         });
@@ -138,6 +142,13 @@ final class Fleet {
             .map(row -> new Member(row.get(0), row.get(1), row.get(2), row.get(3))).toList();
     }
 
+    /** The addresses of a broker in the cluster table, by the members' ids; empty if unknown. */
+    Map<Long, String> addresses(String brokerName) throws Exception {
+        if (!speaksTls) return Ask.addresses(server).getOrDefault(brokerName, Map.of());
+        return members().stream().filter(member -> member.name.equals(brokerName))
+            .collect(Collectors.toMap(member -> Long.parseLong(member.id), Member::address));
+    }
+
     Route route(String topic) throws Exception {
         return Route.read(topic, mqadmin("topicRoute", "-t", topic));
     }
@@ -150,11 +161,22 @@ final class Fleet {
             broker(B)));
     }
 
-    /** Makes a topic on one broker alone, and waits for its route. */
+    /** Makes a topic on one broker alone, and waits for its route, with the whole group. */
     Route makeTopicOn(Broker broker, String topic, int queues) throws Exception {
+        tellTopic(broker, topic, queues);
+        Broker[] group = brokers.values().stream()
+            .filter(member -> member.name.equals(broker.name)).toArray(Broker[]::new);
+        return awaitRoute(topic, Route.of(new Route.Queues(queues, queues, 6), group));
+    }
+
+    /** Makes a topic on one broker, whatever comes of it. */
+    void tellTopic(Broker broker, String topic, int queues) throws Exception {
         String count = Integer.toString(queues);
-        mqadmin("updateTopic", "-b", broker.address(), "-t", topic, "-r", count, "-w", count);
-        return awaitRoute(topic, Route.of(new Route.Queues(queues, queues, 6), broker));
+        Answer answer = mqadmin("updateTopic", "-b", broker.address(), "-t", topic, "-r", count,
+            "-w", count);
+        Expect.that(answer.command(), "success",
+            answer.text().contains("create topic to " + broker.address() + " success."),
+            answer.text());
     }
 
     private Route awaitRoute(String topic, Route expected) throws Exception {
@@ -179,8 +201,11 @@ final class Fleet {
 
     /** Sends a message to one queue, and returns the row: broker, queue, result, message id. */
     List<String> send(String topic, String body, String broker, int queue) throws Exception {
-        Answer answer = mqadmin("sendMessage", "-t", topic, "-p", body, "-k", "key-1", "-c",
-            "tag-1", "-b", broker, "-i", Integer.toString(queue));
+        // A broker that has just started may take longer for its first message than mqadmin waits.
+        Answer answer = Expect.within(Expect.PATIENCE_SECONDS, "sendMessage", "no timeout",
+            () -> mqadmin("sendMessage", "-t", topic, "-p", body, "-k", "key-1", "-c", "tag-1",
+                "-b", broker, "-i", Integer.toString(queue)),
+            sent -> !sent.text().contains("RemotingTimeoutException"));
         List<List<String>> rows = answer.rows();
         boolean oneRow = rows.size() == 1 && rows.get(0).size() == 4;
         Expect.that("the table of sendMessage", "one row of four columns", oneRow, answer.text());

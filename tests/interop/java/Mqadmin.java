@@ -3,6 +3,7 @@ import java.io.DataOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
@@ -10,7 +11,7 @@ import java.util.concurrent.TimeoutException;
 
 /** The real mqadmin, kept in one JVM ({@link MqadminHost}) for all commands of a run. */
 final class Mqadmin {
-    private static final int ANSWER_SECONDS = 30;
+    private static final int ANSWER_SECONDS = 60;
 
     private final Setup setup;
     private final String name;
@@ -48,6 +49,7 @@ final class Mqadmin {
     synchronized Answer run(String nameServer, String... arguments) throws Exception {
         String shown = "mqadmin " + String.join(" ", arguments) + " -n " + nameServer;
         last = new Answer(shown, "(no answer)");
+        if (!program.alive()) start(); // after the end of its time, for the next step
         var pending = reader.submit(() -> {
             commands.writeInt(arguments.length + 2);
             for (String argument : arguments) commands.writeUTF(argument);
@@ -62,7 +64,7 @@ final class Mqadmin {
         } catch (TimeoutException e) {
             program.kill();
             throw new Mismatch(shown, "an answer within " + ANSWER_SECONDS + " s", "none");
-        } catch (java.util.concurrent.ExecutionException e) {
+        } catch (ExecutionException e) {
             throw new Mismatch(shown, "an answer", "mqadmin ended: " + e.getCause());
         }
     }

@@ -6,7 +6,7 @@ import java.util.List;
 
 /** A name server: guidepost, the Java NameServer, or one that is already there. */
 final class NameServer {
-    private static final int START_SECONDS = 30;
+    private static final int START_SECONDS = 120;
     private static final int STOP_SECONDS = 20;
 
     private final Setup setup;

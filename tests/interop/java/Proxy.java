@@ -5,7 +5,7 @@ import java.util.List;
 
 /** The proxy 5.5.0: gRPC towards clients, remoting towards brokers and the name server. */
 final class Proxy {
-    private static final int START_SECONDS = 60;
+    private static final int START_SECONDS = 120;
 
     private final Setup setup;
     private final int port;

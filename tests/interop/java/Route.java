@@ -22,14 +22,25 @@ record Route(Map<String, String> members, Map<String, Queues> queues) {
     /** No broker has the topic. */
     static final Route NONE = new Route(Map.of(), Map.of());
 
-    /** The same queues on each of some masters. */
-    static Route of(Queues queues, Broker... masters) {
+    /** The same queues on each of some brokers, members of groups among them. */
+    static Route of(Queues queues, Broker... brokers) {
+        Map<String, Map<Long, String>> addresses = new TreeMap<>();
+        for (Broker broker : brokers) {
+            addresses.computeIfAbsent(broker.name, name -> new TreeMap<>())
+                .put(broker.plan.id(), broker.address());
+        }
         Route route = new Route(new TreeMap<>(), new TreeMap<>());
-        for (Broker master : masters) {
-            route.members.put(master.name, master.cluster + " {0=" + master.address() + "}");
-            route.queues.put(master.name, queues);
+        for (Broker broker : brokers) {
+            route.members.put(broker.name, broker.cluster + " " + addresses.get(broker.name));
+            route.queues.put(broker.name, queues);
         }
         return route;
+    }
+
+    /** The queues of a group whose only address, that of this broker, is shown as the master's. */
+    static Route inPlaceOfMaster(Queues queues, Broker broker) {
+        return new Route(Map.of(broker.name, broker.cluster + " {0=" + broker.address() + "}"),
+            Map.of(broker.name, queues));
     }
 
     /** This route with other queues on one broker. */
@@ -44,14 +55,23 @@ record Route(Map<String, String> members, Map<String, Queues> queues) {
      * missing topic, in the server's words; anything else that is no route is a mismatch.
      */
     static Route read(String topic, Answer answer) {
+        TopicRouteData data = decode(topic, answer);
+        return data == null ? NONE : read(answer, data);
+    }
+
+    /** The whole of it, or null if there is no such topic. */
+    static TopicRouteData decode(String topic, Answer answer) {
         if (!answer.refusal().equals("none")) {
             Expect.equal("the refusal of a topic without route",
                 "17 No topic route info in name server for the topic: " + topic,
                 answer.refusal());
-            return NONE;
+            return null;
         }
         Expect.that(answer.command(), "a route", answer.text().startsWith("{"), answer.text());
-        TopicRouteData data = RemotingSerializable.fromJson(answer.text(), TopicRouteData.class);
+        return RemotingSerializable.fromJson(answer.text(), TopicRouteData.class);
+    }
+
+    private static Route read(Answer answer, TopicRouteData data) {
         Route route = new Route(new TreeMap<>(), new TreeMap<>());
         for (BrokerData broker : data.getBrokerDatas()) {
             String member = broker.getCluster() + " " + new TreeMap<>(broker.getBrokerAddrs());

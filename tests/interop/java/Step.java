@@ -15,10 +15,22 @@ import java.util.Set;
  * @param tools what makes and runs its programs of other languages
  * @param controlsServer whether it starts, stops or kills servers
  * @param slow why it runs only when it is named, or null
- * @param differs why the Java NameServer fails this step, or null if it passes, too
+ * @param differs why and where the Java NameServer fails this step, or null if it passes, too
  */
 record Step(String name, String claim, Fleet.Plan plan, List<String> brokers, Body body,
-        Set<JarSet> sets, Set<Tool> tools, boolean controlsServer, String slow, String differs) {
+        Set<JarSet> sets, Set<Tool> tools, boolean controlsServer, String slow,
+        Difference differs) {
+    /**
+     * What the Java NameServer does otherwise.
+     *
+     * @param check what is checked where the step fails with it
+     */
+    record Difference(String reason, String check) {
+        boolean explains(Mismatch mismatch) {
+            return mismatch.what.equals(check);
+        }
+    }
+
     /** The doing of a step. */
     interface Body {
         String run(Fleet fleet) throws Exception;
@@ -59,9 +71,9 @@ record Step(String name, String claim, Fleet.Plan plan, List<String> brokers, Bo
     }
 
     /** Marks a step in which guidepost is meant to do better than the Java NameServer. */
-    Step thatDiffers(String reason) {
+    Step thatDiffers(String reason, String check) {
         return new Step(name, claim, plan, brokers, body, sets, tools, controlsServer, slow,
-            reason);
+            new Difference(reason, check));
     }
 
     boolean passesWith(Setup.Kind kind) {

@@ -27,10 +27,11 @@ final class Tap {
     /**
      * One request of the program.
      *
+     * @param at when it came, by {@link System#nanoTime}
      * @param connection counts the connections of the program, from 1
      * @param answer null before it is answered, and always null if it is one-way
      */
-    record Request(int connection, RemotingCommand command, RemotingCommand answer) {
+    record Request(long at, int connection, RemotingCommand command, RemotingCommand answer) {
         int code() {
             return command.getCode();
         }
@@ -65,6 +66,11 @@ final class Tap {
         synchronized (requests) {
             return requests.stream().filter(wanted).toList();
         }
+    }
+
+    /** The requests of one code so far. */
+    List<Request> requests(int code) {
+        return requests(request -> request.code() == code);
     }
 
     /** Forgets what it noted. */
@@ -109,7 +115,7 @@ final class Tap {
     }
 
     private void asked(Map<Integer, Request> open, int number, RemotingCommand command) {
-        Request request = new Request(number, command, null);
+        Request request = new Request(System.nanoTime(), number, command, null);
         if (!command.isOnewayRPC()) open.put(command.getOpaque(), request);
         synchronized (requests) {
             requests.add(request);
@@ -123,7 +129,8 @@ final class Tap {
             // By identity: after clear() it is not there.
             for (int i = 0; i < requests.size(); i++) {
                 if (requests.get(i) != request) continue;
-                requests.set(i, new Request(request.connection, request.command, answer));
+                requests.set(i, new Request(request.at, request.connection, request.command,
+                    answer));
             }
         }
     }

@@ -1,0 +1,70 @@
+//! A shard without its sockets, and what is asked of it.
+
+use std::sync::Arc;
+
+use guidepost::clock::Clock;
+use guidepost::handler::{self, Desk, Dispatch};
+use guidepost::ids::{ConnKey, Opaque, ShardId};
+use guidepost::publish::View;
+use guidepost::route::RouteTable;
+use guidepost::wire::{Command, HeaderKind, Request, frame};
+use guidepost::writer::lane::{LaneReceivers, Received, lanes};
+
+/// What a shard does between receiving and sending.
+pub struct Shard {
+    view: View,
+    desk: Desk,
+    lanes: LaneReceivers,
+    received: Vec<Received>,
+    /// The answer.
+    pub out: Vec<u8>,
+}
+
+impl Shard {
+    /// A shard that answers with headers of this kind.
+    pub fn new(kind: HeaderKind, table: &RouteTable) -> Shard {
+        let (mut senders, lanes) = lanes(1, Arc::new(|| {}));
+        let desk = Desk::new(senders.remove(0), kind, Arc::default(), Clock::start());
+        let view = super::view(table);
+        Shard { view, desk, lanes, received: Vec::new(), out: Vec::with_capacity(4096) }
+    }
+
+    /// Bytes in, bytes out.
+    pub fn serve(&mut self, buffered: &[u8]) -> Dispatch {
+        let conn = ConnKey { shard: ShardId(0), slot: 0, generation: 0 };
+        self.out.clear();
+        let head = frame::next(buffered).expect("well formed").expect("complete");
+        let command = Command::decode(&head, buffered, None).expect("decodes");
+        handler::dispatch(&command, conn, &self.view, &mut self.desk, &mut self.out)
+    }
+
+    /// Takes one request out of the writer's lane.
+    pub fn empty_lane(&mut self) {
+        assert_eq!(self.lanes.drain(1, &mut self.received), 1);
+        self.received.clear();
+    }
+}
+
+/// A route query as Java clients send it.
+pub fn query(kind: HeaderKind, topic: &str) -> Vec<u8> {
+    encode(kind, 105, 0, &[("acceptStandardJsonOnly", "true"), ("topic", topic)])
+}
+
+/// A one-way sign of life of a registered broker.
+pub fn heartbeat(kind: HeaderKind) -> Vec<u8> {
+    let (name, addr) = (super::broker_name(1), super::broker_addr(1));
+    let ext = [
+        ("brokerAddr", &*addr),
+        ("brokerName", &*name),
+        ("clusterName", super::CLUSTER),
+        ("heartbeatTimeoutMills", "10000"),
+    ];
+    encode(kind, 904, 2, &ext)
+}
+
+fn encode(kind: HeaderKind, code: i32, flag: i32, ext: &[(&str, &str)]) -> Vec<u8> {
+    let request = Request { code, opaque: Opaque(123_456), flag, version: 513, ext, body: b"" };
+    let mut out = Vec::new();
+    request.encode(kind, &mut out);
+    out
+}
