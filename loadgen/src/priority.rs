@@ -32,7 +32,7 @@ mod tests {
         let in_thread = std::thread::spawn(move || {
             let before = priority();
             let first = if first() { FIRST } else { before };
-            let inherited = std::thread::spawn(move || priority()).join().unwrap();
+            let inherited = std::thread::spawn(priority).join().unwrap();
             usual();
             (first == inherited, priority() == 0 || first == before)
         });

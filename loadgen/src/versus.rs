@@ -112,8 +112,8 @@ impl Side {
     /// A sign of life of every broker: a server forgets a silent one after two minutes.
     fn keep_alive(&mut self) -> Result<(), Failure> {
         let named = |e: Failure| run_failure(format!("{}: {e}", self.target.label));
-        let all = self.brokers.iter_mut().chain(&mut self.large);
-        all.map(Registrar::heartbeat).collect::<Result<(), _>>().map_err(named)
+        let mut all = self.brokers.iter_mut().chain(&mut self.large);
+        all.try_for_each(Registrar::heartbeat).map_err(named)
     }
 }
 
