@@ -6,6 +6,8 @@ final class Expect {
     static final double AT_ONCE_SECONDS = 5;
     /** One turn, and what a broker needs to notice that the server can be reached again. */
     static final double ONE_HEARTBEAT_SECONDS = Broker.HEARTBEAT_SECONDS + 2;
+    /** For what is not in question, and slow on a busy machine. */
+    static final double PATIENCE_SECONDS = 30;
     private static final long POLL_MILLIS = 100;
 
     private Expect() { }

@@ -201,8 +201,11 @@ final class Fleet {
 
     /** Sends a message to one queue, and returns the row: broker, queue, result, message id. */
     List<String> send(String topic, String body, String broker, int queue) throws Exception {
-        Answer answer = mqadmin("sendMessage", "-t", topic, "-p", body, "-k", "key-1", "-c",
-            "tag-1", "-b", broker, "-i", Integer.toString(queue));
+        // A broker that has just started may take longer for its first message than mqadmin waits.
+        Answer answer = Expect.within(Expect.PATIENCE_SECONDS, "sendMessage", "no timeout",
+            () -> mqadmin("sendMessage", "-t", topic, "-p", body, "-k", "key-1", "-c", "tag-1",
+                "-b", broker, "-i", Integer.toString(queue)),
+            sent -> !sent.text().contains("RemotingTimeoutException"));
         List<List<String>> rows = answer.rows();
         boolean oneRow = rows.size() == 1 && rows.get(0).size() == 4;
         Expect.that("the table of sendMessage", "one row of four columns", oneRow, answer.text());

@@ -60,8 +60,8 @@ final class GroupSteps {
 
     private static String actingPair(Fleet fleet) throws Exception {
         Route route = fleet.makeTopicOn(fleet.broker(MASTER), "on-a-pair", 4);
-        Expect.equal("the rows of the cluster", Map.of("0", "true", "1", "false"),
-            activated(fleet));
+        Expect.equalWithin(Expect.PATIENCE_SECONDS, "ACTIVATED of the members",
+            Map.of("0", "true", "1", "false"), () -> activated(fleet));
         fleet.send("on-a-pair", "hello", "acting", 3);
         return route.toString();
     }
@@ -86,7 +86,7 @@ final class GroupSteps {
             lines -> lines == told + 1);
         Expect.equal("the true addresses", Map.of("acting", Map.of(1L, slave.address())),
             Ask.addresses(fleet.server));
-        Expect.equalWithin(Expect.AT_ONCE_SECONDS, "ACTIVATED of the slave", Map.of("1", "true"),
+        Expect.equalWithin(Expect.PATIENCE_SECONDS, "ACTIVATED of the slave", Map.of("1", "true"),
             () -> activated(fleet));
         master.start(fleet.server.address());
         master.awaitRegistered(fleet);
