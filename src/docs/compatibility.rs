@@ -8,13 +8,17 @@
 //! tests/interop/run                      # all of them
 //! tests/interop/run clients grpc sweep   # the chapters "Clients" and "mqadmin" below
 //! tests/interop/run client-rust          # not in a whole run: its build takes minutes
+//! tests/interop/run frozen-broker        # nor this one, which takes two
 //! ```
 //!
 //! # Brokers and proxy
 //!
 //! | Program | As | Steps | Shown |
 //! |---|---|---|---|
-//! | Broker 5.5.0 | masters | part `core` | registers, JSON and binary header; is gone at once |
+//! | Broker 5.5.0 | masters | part `core` | registers, JSON and binary header |
+//! | Broker 5.5.0 | ended | `broker-kill`, `broker-stop` | its routes are gone at once |
+//! | Broker 5.5.0 | server restarted | `server-restart` | back within one heartbeat |
+//! | Broker 5.5.0 | frozen | `frozen-broker` | gone after 120 s, then back |
 //! | Broker 5.5.0 | `compressedRegister` | `compressed-register` | registers; not with Java |
 //! | Broker 5.5.0 | TLS alone | `tls` | registers, each side verifying the other |
 //! | Broker 5.5.0 | master and slave | `acting-pair`, `-kill`, `-freeze` | slave acts as master |
