@@ -81,6 +81,7 @@ const WRITER: [&str; 16] = [
 const HANDLER: [&str; 12] = [
     "wire",
     "route::RouteQuery",
+    "route::TopicList",
     "route::UnitList",
     "publish",
     "writer::request",

@@ -47,6 +47,17 @@ pub enum TopicList {
     Unit(UnitList),
 }
 
+impl TopicList {
+    /// Bytes whose number a peer chose.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        match self {
+            TopicList::OfCluster(Some(cluster)) => cluster.len(),
+            _ => 0,
+        }
+    }
+}
+
 /// The body of a `TopicList` that is written in pieces, from one view.
 #[derive(Debug)]
 pub struct TopicListing {

@@ -23,7 +23,6 @@ use crossbeam::utils::CachePadded;
 
 use crate::ids::ShardId;
 use crate::limits::{BODY_BUDGET_BYTES, LANE_REQUESTS_MAX};
-use crate::route::TopicList;
 use crate::writer::request::{WriteOp, WriteRequest};
 
 /// Wakes the writer. Must be sticky (an eventfd is): rung while the writer is awake, it makes the
@@ -348,8 +347,8 @@ fn bytes_held(op: &WriteOp) -> usize {
         }
         WriteOp::DeleteKv { namespace, key } => namespace.len() + key.len(),
         WriteOp::UpdateSettings { body } => body.len(),
-        WriteOp::ListTopics(TopicList::OfCluster(Some(cluster))) => cluster.len(),
-        WriteOp::ListTopics(_) | WriteOp::ConnectionClosed => 0,
+        WriteOp::ListTopics(list) => list.held_bytes(),
+        WriteOp::ConnectionClosed => 0,
     }
 }
 
