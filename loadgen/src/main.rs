@@ -335,6 +335,11 @@ fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
     confine(&course.pin, process.as_ref())?;
     println!("{}", setting.words());
     fitted.iter().for_each(|words| println!("scaled down: {words}"));
+    let connections = setting.other_connections() + u64::from(setting.client_connections);
+    let addresses = course.sources.count(connections);
+    for finding in preflight::look(connections, addresses, address.ip().is_loopback()) {
+        println!("limit: {finding}");
+    }
     let expect = Expect::Routes(Arc::new(setting.fleet.clone()));
     let target = Target { label: output.label.clone(), address, expect, process };
     let mut live = Live::on_stderr();

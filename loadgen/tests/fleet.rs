@@ -5,6 +5,7 @@
 mod stub;
 
 use std::collections::BTreeMap;
+use std::io::BufRead as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -248,4 +249,48 @@ fn a_run_that_is_stopped_reports_what_there_is() {
     let story = live(&Arc::new(setting()), &course, &target(&town), &stop, &mut onlooker).unwrap();
     assert!(story.run.interrupted && story.run.totals.seconds < 60.0);
     assert!(story.run.answers() > 10, "{:?}", story.run.totals.answers);
+}
+
+/// A server of the name in `GUIDEPOST_BIN`, ended with this.
+struct Real(std::process::Child);
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn real() -> Option<(Real, std::net::SocketAddr)> {
+    let program = std::env::var_os("GUIDEPOST_BIN")?;
+    let home = std::env::temp_dir().join(format!("loadgen-fleet-{}", std::process::id()));
+    std::fs::create_dir_all(&home).unwrap();
+    let mut child = std::process::Command::new(program)
+        .args(["--listen-port", "0", "--bind-address", "127.0.0.1", "--shards", "1"])
+        .envs([("HOME", &home), ("ROCKETMQ_HOME", &home)])
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = std::io::BufReader::new(child.stdout.take().unwrap()).lines();
+    let serving = lines.map_while(Result::ok).find_map(|line| {
+        let (_, rest) = line.split_once("serving address=")?;
+        rest.split(' ').next()?.parse().ok()
+    });
+    Some((Real(child), serving.expect("it says where it serves")))
+}
+
+#[test]
+fn class_s_in_a_hurry_is_clean_on_a_real_server_when_one_is_named() {
+    let Some((_server, address)) = real() else { return };
+    let mut setting = Setting::of(Class::S.numbers(), 20.0, 3).unwrap();
+    (setting.clients, setting.client_connections, setting.zone_share) = (500, 500, 0.2);
+    setting.rolling_restart_at = Some(0.2);
+    setting.timeout_ms = 30_000;
+    setting.hostile = Mode::ALL.into_iter().map(|mode| (mode, 3)).collect();
+    let expect = Expect::Routes(Arc::new(setting.fleet.clone()));
+    let target = Target { label: "real".into(), address, expect, process: None };
+    let course = Course { seconds: 4.0, ..course() };
+    let story = live(&Arc::new(setting), &course, &target, &Stop::default(), &mut Nobody).unwrap();
+    is_clean(&story);
+    assert!(times(&story, "freshness").count > 0 && times(&story, "response").count > 1_000);
 }

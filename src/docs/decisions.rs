@@ -130,6 +130,11 @@
 //! **2026-11-29, X.509 version 1 and old key encryptions are read,** because RocketMQ's own
 //! description of TLS made such files for years. rustls refuses version 1; see [`crate::tls`].
 //!
+//! **2026-11-29, a living fleet has a loop of its own in the load generator,** beside that of plain
+//! queries: its roles speak at times of their own, reconnect and check against a model that
+//! changes, which the loop that measures CPU per query must not pay for. One loop for both if the
+//! difference in CPU per query is below what runs differ by.
+//!
 //! **2026-11-29, the load generator's page is made by hand,** as SVG in one HTML file: plotting
 //! libraries draw neither for light and dark alike nor for narrow windows, and bring a font renderer
 //! or a script. Its live view is plain ANSI text without raw mode, so nothing needs restoring.
@@ -170,5 +175,7 @@
 //! | Crate | For |
 //! |---|---|
 //! | `base64`, `hdrhistogram` with serialization | Histograms without loss, logs other tools read |
+//! | `crc32fast`, `flate2` | Registrations of brokers that compress |
+//! | `nix` | `IP_BIND_ADDRESS_NO_PORT`, which `rustix` has not: more connections than ports |
 //! | `serde`, `serde_json` | The record of a run; checking answers with a reader not our own |
 //! | `roxmltree` (tests) | Whether the page is well-formed |

@@ -302,7 +302,9 @@ fn perform(
             threads.push(thread.spawn_scoped(scope, body).map_err(failed)?);
         }
         drop(alive);
-        let (label, server) = (target.label.as_str(), target.process.as_ref());
+        // A restart replaces the process: what it used cannot be told across that.
+        let server = target.process.as_ref().filter(|_| !setting.expect_outage);
+        let label = target.label.as_str();
         let (answered, samples) = (answered.as_slice(), Vec::new());
         let mut watch = Watch { label, server, origin, window, answered, stop, samples, onlooker };
         let looks = watch.run(&all_done, &mut collector);

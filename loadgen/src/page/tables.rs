@@ -243,9 +243,12 @@ pub fn repeats(subjects: &[Subject<'_>]) -> String {
             }
             out.push_str("</tr>");
         }
-        let rows: [(&str, fn(Spread) -> f64); 3] =
-            [("median", |s| s.median), ("least", |s| s.min), ("greatest", |s| s.max)];
-        for (name, of) in rows {
+        for name in ["median", "least", "greatest"] {
+            let of = |s: Spread| match name {
+                "median" => s.median,
+                "least" => s.min,
+                _ => s.max,
+            };
             let _ = write!(out, "<tr><td><b>{name}</b></td>");
             for figure in &figures {
                 let text = spread(subject, figure).map_or(String::new(), |s| (figure.text)(of(s)));
