@@ -156,7 +156,10 @@ final class Fleet {
     /** Makes a topic on all brokers of the default cluster, and waits for its route. */
     Route makeTopic(String topic, int queues) throws Exception {
         String count = Integer.toString(queues);
-        mqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", count, "-w", count);
+        // A broker that is busy with its start may not answer mqadmin in time.
+        Expect.within(30, "how many brokers made " + topic, "2",
+            () -> mqadmin("updateTopic", "-c", CLUSTER, "-t", topic, "-r", count, "-w", count)
+                .matches("create topic to \\S+ success").size(), made -> made == 2);
         return awaitRoute(topic, Route.of(new Route.Queues(queues, queues, 6), broker(A),
             broker(B)));
     }
@@ -180,7 +183,7 @@ final class Fleet {
     }
 
     private Route awaitRoute(String topic, Route expected) throws Exception {
-        Expect.equalWithin(5, "the route of the new topic " + topic, expected,
+        Expect.equalWithin(20, "the route of the new topic " + topic, expected,
             () -> route(topic));
         return expected;
     }

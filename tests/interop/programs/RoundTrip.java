@@ -73,7 +73,7 @@ final class RoundTrip {
     private void send(String nameServer, String topic, int count) throws Exception {
         DefaultMQProducer producer = new DefaultMQProducer("producer-of-" + topic);
         configure(producer, nameServer);
-        producer.setSendMsgTimeout(6000);
+        producer.setSendMsgTimeout(20_000); // of a busy machine
         producer.start();
         for (int i = 0; i < count; i++) {
             Message message = new Message(topic, (BODY + i).getBytes(StandardCharsets.UTF_8));
