@@ -200,7 +200,8 @@ mod tests {
             u32::from_be_bytes(*head) as usize
         };
         let text = |rest: &mut &[u8]| {
-            let (head, tail) = rest.split_at(number(rest));
+            let bytes = number(rest);
+            let (head, tail) = rest.split_at(bytes);
             *rest = tail;
             String::from_utf8(head.to_vec()).unwrap()
         };

@@ -60,8 +60,8 @@
 //! Queries come in an open loop, 4000 a second, and are timed from when they were meant. The shard
 //! has core 0. The writer shares core 1 with the generator, which goes before it (and before what
 //! sends registrations), so that a query meets the shard as if the generator were elsewhere.
-//! "Quiet" is the same load without the disturbance, in turns with it. Provisional, as above: the shard and
-//! the generator were given real-time priority on the busy machine, the writer was not.
+//! "Quiet" is the same load without the disturbance, in turns with it. Provisional, as above: the
+//! shard and the generator were given real-time priority on the busy machine, the writer was not.
 //!
 //! ```text
 //! benches/scale                   (one part: benches/scale --quick storm)
