@@ -1,6 +1,6 @@
 //! `loadgen check`: can this NameServer carry such a fleet? A yes or a no with figures, in less
-//! than a minute. The fleet has a cluster and brokers of its own, which go with their connections, also
-//! when the check is killed.
+//! than a minute. The fleet has a cluster and brokers of its own, which go with their connections,
+//! also when the check is killed.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -5,8 +5,8 @@
 //!           |
 //!           +--- carry, compare, search -- run -- engine ----> server | floor
 //!           |                               |       |
-//!           |                               |     connection (no I/O) -- wire, fleet, check, chance
-//!           |                               |     pace, shape (when to ask)
+//!           |                               |     connection (no I/O) -- wire, fleet, check
+//!           |                               |     pace, shape, chance (when to ask what)
 //!           +--- life (a whole fleet) ----- watch   looks on: process, live
 //!           |                               |
 //!           +--- output                   tape -> record

@@ -339,6 +339,11 @@ fn flatten(name: &str, value: &serde_json::Value, facts: &mut Facts) {
         }
         serde_json::Value::Null => return,
         serde_json::Value::String(text) => text.clone(),
+        // Quotients such as 83.33333333333333 say no more than this.
+        serde_json::Value::Number(number) if number.is_f64() => {
+            let text = format!("{:.4}", number.as_f64().unwrap_or(f64::NAN));
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
         other => other.to_string(),
     };
     facts.push((name.replace('_', " "), text));
@@ -359,10 +364,10 @@ mod tests {
     #[test]
     fn a_configuration_becomes_rows_with_plain_names() {
         let mut facts = Facts::new();
-        let config = serde_json::json!({"load": {"rate": 5.0, "pin": [1], "shape": null}});
+        let config = serde_json::json!({"load": {"rate": 16.0 / 3.0, "pin": [1], "shape": null}});
         flatten("", &config, &mut facts);
         facts.sort();
-        assert_eq!(value_of(&facts, "load: rate"), Some("5.0"));
+        assert_eq!(value_of(&facts, "load: rate"), Some("5.3333"));
         assert_eq!(value_of(&facts, "load: pin"), Some("[1]"));
         assert_eq!(facts.len(), 2);
     }
