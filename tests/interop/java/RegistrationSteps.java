@@ -81,10 +81,11 @@ final class RegistrationSteps {
 
     private static void expectVersion(Fleet fleet, Broker broker, String version)
             throws Exception {
-        List<String> versions = fleet.mqadmin("clusterList", "-c", broker.cluster).rows().stream()
-            .filter(row -> row.size() > 4 && row.get(1).equals(broker.name))
-            .map(row -> row.get(4)).toList();
-        Expect.equal("the version of " + broker.name, List.of(version), versions);
+        // mqadmin asks the broker, and leaves the version out if that is slow to answer.
+        Expect.equalWithin(Expect.PATIENCE_SECONDS, "the version of " + broker.name,
+            List.of(version), () -> fleet.mqadmin("clusterList", "-c", broker.cluster).rows()
+                .stream().filter(row -> row.size() > 4 && row.get(1).equals(broker.name))
+                .map(row -> row.get(4)).toList());
     }
 
     private static String expectRoundTrip(Fleet fleet, Broker broker, String topic)
