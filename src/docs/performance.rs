@@ -53,8 +53,8 @@
 //!
 //! `cargo bench --bench instructions` counts them with valgrind, and fails if one exceeds its bound
 //! by a tenth: unlike times they can be held against a number anywhere. `.ci/run instructions` does
-//! so with each change. Its bounds are estimates still. Tables of 100 k topics on 4 brokers,
-//! before, and with the readers and answers described here, but topics in memory as before; `-` is not
+//! so with each change. Its bounds are estimates still. Tables of 100 k topics on 4 brokers; "after"
+//! is with the readers and answers described here, but topics in memory as before, and `-` is not
 //! counted yet:
 //!
 //! | Work | Before | After |
