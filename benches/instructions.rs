@@ -20,7 +20,8 @@ use guidepost::publish::{Publisher, View};
 use guidepost::route::Registration;
 use guidepost::wire::HeaderKind;
 
-/// Cases and the instructions that one run of them may take; measured ones, rounded up.
+/// Cases and the instructions that one run of them may take. These are estimates from counts of an
+/// earlier layout: the first counted run replaces them.
 const BOUNDS: [(&str, u64); 9] = [
     ("hit, JSON", 3_300),
     ("hit, binary", 2_800),

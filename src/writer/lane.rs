@@ -317,8 +317,7 @@ impl Drop for BodyLease {
     }
 }
 
-/// The bytes of `op` whose number a peer chose: bodies, names and values (which come in headers of
-/// up to 1 MiB).
+/// The bytes of `op` whose number a peer chose: bodies, names and values, which come in headers.
 fn bytes_held(op: &WriteOp) -> usize {
     match op {
         WriteOp::Register(register) => {
