@@ -98,10 +98,11 @@ pub fn look(connections: u64, addresses: u64, local: bool) -> Vec<Finding> {
         },
         Finding {
             what: "local ports of one source address",
-            needed: connections.div_ceil(addresses.max(1)) + ports_at_rest() / addresses.max(1),
+            needed: connections.div_ceil(addresses.max(1)),
             allowed: ephemeral_ports(),
-            cure: "spread over more addresses with --source-prefix, widen \
-                   net.ipv4.ip_local_port_range, or end connections with --ending reset"
+            // Those at rest (TIME_WAIT) are not counted: they rest towards their own server only.
+            cure: "spread over more addresses with --source-prefix, or widen \
+                   net.ipv4.ip_local_port_range"
                 .into(),
         },
         Finding {
@@ -152,14 +153,6 @@ fn memory_available() -> u64 {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kib: Option<u64> = line.and_then(|l| l.split_whitespace().next()?.parse().ok());
     kib.map_or(u64::MAX, |kib| kib * 1024)
-}
-
-/// Ports that rest after their connection was closed here.
-fn ports_at_rest() -> u64 {
-    let text = fs::read_to_string("/proc/net/sockstat").unwrap_or_default();
-    let tcp = text.lines().find(|line| line.starts_with("TCP:")).unwrap_or_default();
-    let mut words = tcp.split_whitespace().skip_while(|word| *word != "tw");
-    words.nth(1).and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

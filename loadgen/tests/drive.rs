@@ -125,8 +125,12 @@ fn a_stall_counts_for_all_who_were_meant_to_ask_meanwhile() {
     let load = Load { rate: Some(500.0), seconds: 1.5, ..load() };
     let result = drive(&stub, &load);
     assert_eq!(response(&result).count, 750, "{result:?}");
-    assert!((150_000.0..390_000.0).contains(&response(&result).p90_us), "{:?}", response(&result));
-    assert!((350_000.0..900_000.0).contains(&response(&result).p99_us), "{:?}", response(&result));
+    assert!((150_000.0..700_000.0).contains(&response(&result).p90_us), "{:?}", response(&result));
+    assert!(
+        (350_000.0..3_000_000.0).contains(&response(&result).p99_us),
+        "{:?}",
+        response(&result)
+    );
     assert!(result.percentiles("service").p90_us < 100_000.0, "{:?}", result.totals.times);
     assert!(result.count("blocked") > 100, "{:?}", result.totals.counts);
 }
