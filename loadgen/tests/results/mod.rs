@@ -152,7 +152,7 @@ fn errors_are_drawn_by_kind_and_make_the_run_invalid() {
     let page = scratch.text("p.html");
     is_self_contained(&page);
     assert!(has_plot(&page, "errors"));
-    assert!(page.contains("wrong code") && page.contains("✗ INVALID: "), "{page}");
+    assert!(page.contains("code 1") && page.contains("✗ INVALID: "));
 }
 
 #[test]
