@@ -303,6 +303,8 @@ mod tests {
         connection.unsent().to_vec()
     }
 
+    const WINDOW: Window = Window { begin_ns: 100, end_ns: 1_000_000 };
+
     struct Desk {
         checker: Checker,
         measured: Measured,
@@ -319,7 +321,7 @@ mod tests {
         fn new() -> Self {
             let miss_bytes = answer(OPAQUE_FIRST).len();
             let expect = Expect::Floor(FloorBytes { hit: 0, miss: miss_bytes });
-            let measured = Measured::onto(Collector::new(0).tape());
+            let measured = Measured::onto(Collector::new(WINDOW).tape());
             Desk { checker: Checker::new(expect), measured, miss_bytes }
         }
 
@@ -328,7 +330,7 @@ mod tests {
         }
 
         fn at(&mut self, now_ns: u64) -> Recorder<'_> {
-            let window = Window { begin_ns: 100, end_ns: 1_000_000 };
+            let window = WINDOW;
             Recorder { now_ns, window, checker: &mut self.checker, measured: &mut self.measured }
         }
     }

@@ -199,12 +199,14 @@ mod tests {
 
     use super::*;
     use crate::host::Host;
+    use crate::measure::Window;
     use crate::record::{Server, Times};
     use crate::tape::{Collector, Timing, base64};
 
     /// Two seconds of warm-up, two of measurement; the second one 900 answers of 1 to 900 us.
     fn record() -> Record {
-        let mut collector = Collector::new(2 * NANOS_PER_SECOND);
+        let window = Window { begin_ns: 2 * NANOS_PER_SECOND, end_ns: 4 * NANOS_PER_SECOND };
+        let mut collector = Collector::new(window);
         let mut tape = collector.tape();
         for second in 0..4 {
             tape.at(second * NANOS_PER_SECOND);

@@ -117,7 +117,7 @@ pub fn run(
     preflight::check(connections, load.sources.count(connections), local)?;
     let (mut shares, connecting) = connect(load, target.address, stop)?;
     let (window, open) = (load.window(), load.open_loop());
-    let mut collector = Collector::new(window.begin_ns);
+    let mut collector = Collector::new(window);
     let answered: Vec<Answered> = shares.iter().map(|_| Answered::default()).collect();
     let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let found = std::thread::scope(|scope| {

@@ -12,7 +12,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use hdrhistogram::Histogram;
 
-use crate::measure::histogram;
+use crate::measure::{Window, histogram};
 use crate::record::{Phase, Second, Times};
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
@@ -231,13 +231,13 @@ pub struct Collector {
     totals: Slice,
     newest: u32,
     errors: u64,
-    /// Seconds before this one were warm-up, if they do not count.
-    warm_up_ends_ns: u64,
+    /// What counts: tells warm-up from cool-down.
+    window: Window,
 }
 
 impl Collector {
-    /// For a run whose measured phase begins then.
-    pub fn new(warm_up_ends_ns: u64) -> Self {
+    /// For a run whose measured phase this is.
+    pub fn new(window: Window) -> Self {
         let (sender, slices) = mpsc::channel();
         Self {
             sender,
@@ -247,7 +247,7 @@ impl Collector {
             totals: Slice::default(),
             newest: 0,
             errors: 0,
-            warm_up_ends_ns,
+            window,
         }
     }
 
@@ -297,9 +297,14 @@ impl Collector {
     }
 
     fn phase(&self, slice: &Slice) -> Phase {
+        let begin_ns = u64::from(slice.second) * NANOS_PER_SECOND;
+        let begins_early = begin_ns < self.window.begin_ns;
+        // An answer that comes while the window is open, and does not count, is a late one of the
+        // warm-up.
+        let ends_inside = begin_ns + NANOS_PER_SECOND <= self.window.end_ns;
         if slice.counted {
             Phase::Measured
-        } else if u64::from(slice.second) * NANOS_PER_SECOND < self.warm_up_ends_ns {
+        } else if begins_early || ends_inside {
             Phase::WarmUp
         } else {
             Phase::CoolDown
@@ -372,9 +377,13 @@ mod tests {
 
     const SECOND: u64 = NANOS_PER_SECOND;
 
+    fn window(begin_ns: u64, end_ns: u64) -> Window {
+        Window { begin_ns, end_ns }
+    }
+
     #[test]
     fn the_seconds_of_all_threads_add_up_to_the_total() {
-        let mut collector = Collector::new(SECOND);
+        let mut collector = Collector::new(window(SECOND, 20 * SECOND));
         let mut tapes = [collector.tape(), collector.tape()];
         for second in 0..20 {
             for (number, tape) in tapes.iter_mut().enumerate() {
@@ -402,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_is_late_by_many_seconds_loses_nothing() {
-        let mut collector = Collector::new(0);
+        let mut collector = Collector::new(window(0, 20 * SECOND));
         let (mut early, mut late) = (collector.tape(), collector.tape());
         late.slice(true).record(Timing::Service, 7_000);
         late.slice(true).errors.add("time-out", 1);
@@ -421,7 +430,7 @@ mod tests {
 
     #[test]
     fn slices_go_round_instead_of_being_made_anew() {
-        let mut collector = Collector::new(0);
+        let mut collector = Collector::new(window(0, 20 * SECOND));
         let mut tape = collector.tape();
         for second in 0..3 {
             tape.at(second * SECOND);
@@ -435,14 +444,15 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_window_without_counting_is_the_cool_down() {
-        let collector = Collector::new(SECOND / 2);
+    fn what_does_not_count_is_warm_up_until_the_window_ends_and_cool_down_after_it() {
+        let collector = Collector::new(window(SECOND / 2, 2 * SECOND));
         let mut tape = collector.tape();
-        tape.slice(false).answers.add("hit", 1);
-        tape.at(SECOND);
-        tape.slice(false).answers.add("hit", 1);
+        for second in 0..3 {
+            tape.at(second * SECOND);
+            tape.slice(false).answers.add("hit", 1);
+        }
         drop(tape);
         let phases: Vec<Phase> = collector.seconds().iter().map(|s| s.phase).collect();
-        assert_eq!(phases, [Phase::WarmUp, Phase::CoolDown]);
+        assert_eq!(phases, [Phase::WarmUp, Phase::WarmUp, Phase::CoolDown]);
     }
 }

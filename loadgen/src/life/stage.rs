@@ -266,7 +266,7 @@ fn perform(
     onlooker: &mut dyn Onlooker,
 ) -> Result<(Run, Vec<Gap>), Failure> {
     let window = course.window();
-    let mut collector = Collector::new(window.begin_ns);
+    let mut collector = Collector::new(window);
     let answered: Vec<Answered> = made.threads.iter().map(|_| Answered::default()).collect();
     let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let restart = Restart::begin(course, origin + Duration::from_nanos(window.begin_ns));
