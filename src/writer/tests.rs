@@ -243,7 +243,7 @@ fn bodies_of_217_and_322_are_bounded() {
     stage.send(1, Some(1), register("a", 2, None));
     for (opaque, bytes) in [(2, SMALL_BODY_BYTES_MAX), (4, SMALL_BODY_BYTES_MAX + 1)] {
         // Blanks in front of what says nothing.
-        let body = Bytes::from(format!("{:>bytes$}", "null"));
+        let body = Bytes::from(" ".repeat(bytes - 4) + "null");
         let (cluster, addr) = ("C".into(), "a:1".into());
         let query = WriteOp::QueryDataVersion { cluster, addr, body: body.clone() };
         stage.send(1, Some(opaque), query);
