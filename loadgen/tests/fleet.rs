@@ -120,6 +120,7 @@ fn a_connection_that_sees_an_older_version_after_a_newer_one_is_an_error() {
     let mut setting = setting();
     // One connection polls for everybody, so it meets each topic often.
     setting.client_connections = 2;
+    (setting.clients, setting.poll_seconds, setting.change_seconds) = (10, 0.1, 0.05);
     let story = story_of(&Town::start(faults), setting);
     assert!(errors(&story).contains_key("went back"), "{:?}", errors(&story));
 }
