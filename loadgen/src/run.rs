@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc;
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -157,13 +158,7 @@ pub fn run(
         let mut watch = Watch { label, server, origin, window, answered, stop, samples, onlooker };
         let looks = watch.run(&all_done, &mut collector);
         drop(gates);
-        let (mut counts, mut errors) = (Counts::default(), Errors::default());
-        for thread in threads {
-            let crashed = |_| Err(run_failure("a generator thread crashed"));
-            let (more_counts, more_errors) = thread.join().unwrap_or_else(crashed)?;
-            counts.merge(&more_counts);
-            errors.merge(more_errors);
-        }
+        let (counts, errors) = all_of(threads)?;
         let (looks, samples, counts) = (looks?, watch.samples, counts.by_name());
         Ok::<_, Failure>(Found { started_unix_ms, counts, errors, looks, samples })
     })?;
@@ -178,6 +173,20 @@ pub fn run(
     let mut run = summary(&intent, found, collector);
     run.totals.times.insert(Timing::Connect.name().to_owned(), Times::of(&connecting));
     Ok(run)
+}
+
+/// What the threads counted, when they have ended.
+fn all_of(
+    threads: Vec<ScopedJoinHandle<'_, Result<(Counts, Errors), Failure>>>,
+) -> Result<(Counts, Errors), Failure> {
+    let (mut counts, mut errors) = (Counts::default(), Errors::default());
+    for thread in threads {
+        let crashed = |_| Err(run_failure("a generator thread crashed"));
+        let (more_counts, more_errors) = thread.join().unwrap_or_else(crashed)?;
+        counts.merge(&more_counts);
+        errors.merge(more_errors);
+    }
+    Ok((counts, errors))
 }
 
 fn no_thread(e: std::io::Error) -> Failure {
