@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc;
-use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
@@ -158,7 +157,7 @@ pub fn run(
         let mut watch = Watch { label, server, origin, window, answered, stop, samples, onlooker };
         let looks = watch.run(&all_done, &mut collector);
         drop(gates);
-        let (counts, errors) = all_of(threads)?;
+        let (counts, errors) = joined(threads)?;
         let (looks, samples, counts) = (looks?, watch.samples, counts.by_name());
         Ok::<_, Failure>(Found { started_unix_ms, counts, errors, looks, samples })
     })?;
@@ -175,10 +174,10 @@ pub fn run(
     Ok(run)
 }
 
-/// What the threads counted, when they have ended.
-fn all_of(
-    threads: Vec<ScopedJoinHandle<'_, Result<(Counts, Errors), Failure>>>,
-) -> Result<(Counts, Errors), Failure> {
+type Threads<'scope> =
+    Vec<std::thread::ScopedJoinHandle<'scope, Result<(Counts, Errors), Failure>>>;
+
+fn joined(threads: Threads<'_>) -> Result<(Counts, Errors), Failure> {
     let (mut counts, mut errors) = (Counts::default(), Errors::default());
     for thread in threads {
         let crashed = |_| Err(run_failure("a generator thread crashed"));

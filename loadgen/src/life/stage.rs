@@ -311,29 +311,40 @@ fn perform(
         // An error: nobody ever sends, and the last to hold the other end is done.
         let _ = all_done.recv();
         drop(gates);
-        let mut all = Outcome::default();
-        for thread in threads {
-            let crashed = |_| Err(run_failure("a generator thread crashed"));
-            all.merge(thread.join().unwrap_or_else(crashed)?);
-        }
+        let all = joined(threads)?;
         let (counts, errors, samples) = (all.extra.by_kind(), all.errors, watch.samples);
         let found = Found { started_unix_ms, counts, errors, looks: looks?, samples };
         Ok::<_, Failure>((found, all.gaps))
     })?;
     restart.map(Restart::end).transpose()?;
-    let intent = Intent {
-        label: &target.label,
-        rate: Some(setting.polls_per_second()),
-        window,
-        cool_down_ns: course.cool_down_ns(),
-        lateness_bound_us: course.lateness_bound_us,
-        interrupted: stop.asked(),
-    };
+    let intent = intent(setting, course, target, stop);
     let mut run = summary(&intent, found, collector);
     // Those made before the run; those made in it are on the tape.
     let times = Times::of(&made.connecting);
     run.totals.times.entry(Timing::Connect.name().to_owned()).or_insert(times);
     Ok((run, gaps))
+}
+
+type Threads<'scope> = Vec<std::thread::ScopedJoinHandle<'scope, Result<Outcome, Failure>>>;
+
+fn joined(threads: Threads<'_>) -> Result<Outcome, Failure> {
+    let mut all = Outcome::default();
+    for thread in threads {
+        let crashed = |_| Err(run_failure("a generator thread crashed"));
+        all.merge(thread.join().unwrap_or_else(crashed)?);
+    }
+    Ok(all)
+}
+
+fn intent<'a>(setting: &Setting, course: &Course, target: &'a Target, stop: &Stop) -> Intent<'a> {
+    Intent {
+        label: &target.label,
+        rate: Some(setting.polls_per_second()),
+        window: course.window(),
+        cool_down_ns: course.cool_down_ns(),
+        lateness_bound_us: course.lateness_bound_us,
+        interrupted: stop.asked(),
+    }
 }
 
 /// What a thread ended with.
