@@ -78,7 +78,7 @@ const WRITER: [&str; 16] = [
     "notify",
     "shard::mail",
 ];
-const HANDLER: [&str; 12] = [
+const HANDLER: [&str; 13] = [
     "wire",
     "route::RouteQuery",
     "route::TopicList",

@@ -136,8 +136,9 @@
 //! difference in CPU per query is below what runs differ by.
 //!
 //! **2026-11-29, the load generator's page is made by hand,** as SVG in one HTML file: plotting
-//! libraries draw neither for light and dark alike nor for narrow windows, and bring a font renderer
-//! or a script. Its live view is plain ANSI text without raw mode, so nothing needs restoring.
+//! libraries draw neither for light and dark alike nor for narrow windows, and bring a font
+//! renderer or a script. Its live view is plain ANSI text without raw mode, so nothing needs to
+//! be restored.
 //!
 //! **2026-11-29, no `unsafe` outside [`crate::ring`],** enforced by a lint and by `tests/tidy.rs`.
 //!
