@@ -437,7 +437,7 @@ mod tests {
         let mut apply = |part: &[(u32, u32)], map: &mut NameMap<Thing, S>| {
             for (number, which) in part {
                 if *which == 0 {
-                    map.remove(&number.to_string());
+                    map.remove(number.to_string());
                     expected.remove(&number.to_string());
                 } else {
                     map.insert(thing(*number, *which));
@@ -482,7 +482,7 @@ mod tests {
         let mut map = PoorMap::default();
         (0..400).for_each(|number| map.insert(thing(number, 1)));
         (0..400)
-            .for_each(|number| assert_eq!(map.get(&number.to_string()), Some(&thing(number, 1))));
+            .for_each(|number| assert_eq!(map.get(number.to_string()), Some(&thing(number, 1))));
         assert_eq!(map.get("400"), None);
     }
 
@@ -491,7 +491,7 @@ mod tests {
         let mut map = Map::default();
         (0..5_000).for_each(|number| map.insert(thing(number, 1)));
         assert!(matches!(map.root, Node::Branch(_)));
-        (0..5_000).for_each(|number| map.remove(&number.to_string()));
+        (0..5_000).for_each(|number| map.remove(number.to_string()));
         assert!(matches!(map.root, Node::Empty));
     }
 
