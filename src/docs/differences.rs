@@ -42,9 +42,11 @@
 //!   `differential/differences.rs` "all queues of a new topic or none".
 //! * A negative `heartbeatTimeoutMillis` expires at once. **Here:** it counts as not given:
 //!   `writer/tests.rs` "a negative timeout counts as none given".
-//! * Parts of static topics come only with a new data version, although queues come without.
-//!   **Here:** they come with their queues: `topics.scn` "a static topic that was deleted comes
-//!   back with its mapping", `differential/differences.rs` "mappings come with their queues".
+//! * Parts of static topics come only with a new data version, although queues come without; a
+//!   broker that registers between making the topic and its mapping loses the mapping. **Here:**
+//!   what is lacking comes: `topics.scn` "a static topic that was deleted comes back with its
+//!   mapping", "a mapping that the table lacks comes without a new data version",
+//!   `differential/differences.rs` "mappings come with their queues".
 //! * A broker may store parts of static topics in another group's name. **Here:** only in its own:
 //!   `writer/tests.rs` "parts of static topics in the name of another group are left out".
 //! * Bodies of codes 217 and 322 may be as large as a frame. **Here:** at most 1 MiB:

@@ -1,12 +1,11 @@
 //! Registration (code 103): decided from what is there, then applied whole (Java:
 //! `RouteInfoManager.registerBroker`).
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::ids::{BrokerId, MemberKey, Topic};
+use crate::ids::{BrokerId, MemberKey};
 use crate::model::{QueueMapping, perm};
 
 use super::change::{Master, Refused, Registered, Registration};
@@ -189,15 +188,10 @@ impl RouteTable {
         }
         let everything = first_of_id || version_differs;
         let read_only = is_prime_slave && registration.acting_master == Some(true);
-        // A mapping goes with its queues, so it has to come back with them, too.
-        let mut came: HashSet<&Topic> = HashSet::new();
         for config in &registration.topics {
             let known = self.view.topics.get(config.topic.as_bytes());
-            if !everything {
-                if known.is_some_and(|route| route.on(slot).is_some()) {
-                    continue;
-                }
-                came.insert(&config.topic);
+            if !everything && known.is_some_and(|route| route.on(slot).is_some()) {
+                continue;
             }
             let mut queues = config.queues;
             if read_only {
@@ -206,7 +200,7 @@ impl RouteTable {
             self.put_queues(&config.topic, slot, queues);
         }
         for mapping in &registration.mappings {
-            if everything || came.contains(&mapping.topic) {
+            if everything || self.lacks(slot, mapping) {
                 self.put_mapping(slot, mapping);
             }
         }
@@ -220,6 +214,15 @@ impl RouteTable {
         for number in &self.states[slot.index()].topics - &named {
             self.drop_queues(TopicNumber(number), &[slot]);
         }
+    }
+
+    /// Whether the table has the queues of this group's part of a static topic, and not the part.
+    /// It went with its queues, and they are back; or the broker registered between making the
+    /// topic and making its mapping, which is no new data version.
+    fn lacks(&self, slot: GroupSlot, mapping: &QueueMapping) -> bool {
+        let Some(route) = self.view.topics.get(mapping.topic.as_bytes()) else { return false };
+        let parts = self.view.mappings_of(route);
+        route.on(slot).is_some() && parts.iter().all(|part| part.broker != mapping.broker)
     }
 
     /// Stores a group's part of a static topic that is in the table.

@@ -17,7 +17,7 @@ use super::tables::{Tables, field};
 pub const DIFFERENCES: [(&str, &str); 17] = [
     (ERROR_TEXTS, "answers exceptions with a Java class and a place in its program"),
     (MAPPINGS_GO, "keeps mappings of static topics for ever; we drop them with their queues"),
-    (MAPPINGS_COME, "takes mappings only with a new data version, although it takes the queues"),
+    (MAPPINGS_COME, "takes mappings only with a new data version, also those that it lacks"),
     (SINGLE_TOPIC, "leaves an empty group, its cluster, zone and acting master of a refused one"),
     (
         STALE,

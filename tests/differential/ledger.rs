@@ -126,7 +126,10 @@ impl Ledger {
                 if is_new {
                     self.only_java.insert(pair);
                 }
-            } else if !before.has_queues(topic, group) && !self.only_java.remove(&pair) && !is_new {
+            } else if !before.mappings.contains(&(topic.clone(), group.clone()))
+                && !self.only_java.remove(&pair)
+                && !is_new
+            {
                 self.only_ours.insert(pair);
             }
         }
