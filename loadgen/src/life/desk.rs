@@ -82,7 +82,8 @@ pub struct Desk {
 impl Desk {
     /// Counts one error at this moment.
     pub fn error(&mut self, at_ns: u64, kind: &'static str, example: impl FnOnce() -> String) {
-        if self.outage {
+        // A refused connection may tell of the outage before a lost one does.
+        if self.outage || (self.setting.expect_outage && kind == "refused") {
             self.extra.add("errors in announced outages", 1);
         } else {
             self.measured.note(self.window.holds(at_ns), kind, example);
