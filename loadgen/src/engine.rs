@@ -79,6 +79,19 @@ struct Running<'a> {
     next_scan_ns: u64,
 }
 
+/// Waits for at most so long until a socket is ready. A signal ends the wait early, with nothing.
+pub(crate) fn wait(epoll: &OwnedFd, wait_ns: u64) -> Result<Vec<epoll::Event>, Errno> {
+    let mut events = Vec::with_capacity(EVENTS_MAX);
+    let timeout = Timespec {
+        tv_sec: i64::try_from(wait_ns / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(wait_ns % 1_000_000_000).unwrap_or(0),
+    };
+    match epoll::wait(epoll, spare_capacity(&mut events), Some(&timeout)) {
+        Ok(_) | Err(Errno::INTR) => Ok(events),
+        Err(other) => Err(other),
+    }
+}
+
 impl Engine<'_> {
     /// Drives the connections until the window ends and what was sent in it is answered or given
     /// up. The sockets are connected and non-blocking.
@@ -201,15 +214,7 @@ impl Running<'_> {
             None => until_ns,
         }
         .saturating_sub(now);
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
-        let timeout = Timespec {
-            tv_sec: i64::try_from(wait_ns / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(wait_ns % 1_000_000_000).unwrap_or(0),
-        };
-        match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(other) => return Err(other),
-        }
+        let events = wait(&self.epoll, wait_ns)?;
         let woke = self.now_ns();
         let slept = woke - now > SLEPT_MIN_NS;
         self.ready_since_ns = if slept { woke } else { self.last_woke_ns };

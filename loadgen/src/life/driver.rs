@@ -8,12 +8,12 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 use rustix::io::Errno;
 
 use crate::chance::Chance;
 use crate::connection::Broken;
+use crate::engine::wait;
 use crate::failure::{Failure, run_failure};
 use crate::life::client::whole;
 use crate::life::desk::{Desk, Timer, Turn, Wish};
@@ -27,7 +27,6 @@ use crate::watch::Answered;
 use crate::wire::first_frame;
 
 const READ_BYTES: usize = 256 << 10;
-const EVENTS_MAX: usize = 1024;
 /// How often the stop flag is looked at when nothing happens.
 const LOOK: Duration = Duration::from_millis(50);
 /// Sleeping stops this long before the next wake-up is due: waking takes tens of microseconds,
@@ -217,15 +216,7 @@ impl Running<'_> {
     }
 
     fn turn(&mut self, wait_ns: u64) -> Result<(), Errno> {
-        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS_MAX);
-        let timeout = Timespec {
-            tv_sec: i64::try_from(wait_ns / 1_000_000_000).unwrap_or(i64::MAX),
-            tv_nsec: i64::try_from(wait_ns % 1_000_000_000).unwrap_or(0),
-        };
-        match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&timeout)) {
-            Ok(_) | Err(Errno::INTR) => {}
-            Err(other) => return Err(other),
-        }
+        let events = wait(&self.epoll, wait_ns)?;
         let now_ns = self.now_ns();
         self.driver.desk.measured.tape.at(now_ns);
         for event in &events {
