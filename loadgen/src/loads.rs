@@ -37,5 +37,6 @@ pub fn closed(to: SocketAddr, connections: u32, depth: usize, seconds: f64, pin:
         timeout_ms: 5000,
         lateness_bound_us: 1000,
         pin: vec![pin],
+        at_once: false,
     }
 }

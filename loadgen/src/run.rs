@@ -19,6 +19,7 @@ use crate::live::Onlooker;
 use crate::measure::{Counts, Errors, Window, histogram, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
 use crate::preflight;
+use crate::priority;
 use crate::process::Process;
 use crate::record::{Run, Times};
 use crate::shape::{Plan, Shape};
@@ -69,6 +70,9 @@ pub struct Load {
     pub lateness_bound_us: u64,
     /// The CPUs of the generator, one a thread, again from the first when there are too few.
     pub pin: Vec<usize>,
+    /// Whether the generator has these CPUs the moment it wants them, if the system allows it. For
+    /// an open loop whose CPU is shared with work that it measures beside.
+    pub at_once: bool,
 }
 
 /// Whom a run is made against.
@@ -124,7 +128,8 @@ pub fn run(
         let (alive, all_done) = mpsc::channel::<()>();
         let (mut threads, mut gates) = (Vec::new(), Vec::new());
         for (index, (numbers, connections)) in shares.drain(..).enumerate() {
-            let (alive, answered, tape) = (alive.clone(), &answered[index], collector.tape());
+            let (alive, answered) = (alive.clone(), &answered[index]);
+            let tape = collector.tape(&Timing::OF_QUERIES);
             let (gate, looked) = mpsc::channel::<()>();
             gates.push(gate);
             let engine = Engine {
@@ -140,6 +145,10 @@ pub fn run(
             let body = move || {
                 if !load.pin.is_empty() {
                     limits::pin(&[load.pin[index % load.pin.len()]])?;
+                }
+                if load.at_once {
+                    // Where it is refused, the lateness shows what that costs.
+                    let _ = priority::at_once();
                 }
                 let measured = engine.run(connections, tape);
                 drop(alive); // tells the sampler that there is nothing more to wait for

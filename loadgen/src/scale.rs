@@ -204,7 +204,7 @@ impl Stage<'_> {
     fn open(&self, target: &Target, fleet: &Fleet) -> Load {
         let topics = fleet.topics.min(TOPICS_ASKED);
         let closed = self.closed(target, 64, 1, topics);
-        Load { rate: Some(RATE), warmup_seconds: 1.0, ..closed }
+        Load { rate: Some(RATE), warmup_seconds: 1.0, at_once: true, ..closed }
     }
 
     /// One run; what makes it worthless is remembered.

@@ -280,7 +280,8 @@ impl Contest<'_> {
             let side = &mut self.sides[at];
             let (seconds, pin) = (self.args.seconds, self.args.pin);
             let load = loads::closed(side.target.address, connections, work.depth, seconds, pin);
-            let load = Load { misses: work.misses, rate: work.rate, ..load };
+            let at_once = work.rate.is_some();
+            let load = Load { misses: work.misses, rate: work.rate, at_once, ..load };
             side.keep_alive()?;
             let alone = side.brokers.is_empty();
             if f64::from(connections) > side.most || (work.register_every.is_some() && alone) {

@@ -179,4 +179,5 @@
 //! | `crc32fast`, `flate2` | Registrations of brokers that compress |
 //! | `nix` | `IP_BIND_ADDRESS_NO_PORT`, which `rustix` has not: more connections than ports |
 //! | `serde`, `serde_json` | The record of a run; checking answers with a reader not our own |
+//! | `thread-priority` (MIT, since 2018) | The FIFO class of the kernel, without unsafe code |
 //! | `roxmltree` (tests) | Whether the page is well-formed |

@@ -281,7 +281,12 @@ fn perform(
                 origin,
                 target: target.address,
                 end_ns: window.end_ns + course.cool_down_ns(),
-                desk: Desk::new(&made.world, setting, window, Measured::onto(collector.tape())),
+                desk: Desk::new(
+                    &made.world,
+                    setting,
+                    window,
+                    Measured::onto(collector.tape(&Timing::ALL)),
+                ),
                 answered: &answered[index],
                 stop,
             };
