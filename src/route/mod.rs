@@ -19,6 +19,7 @@ pub mod lists;
 mod name_map;
 mod notices;
 mod register;
+mod snapshot;
 pub mod table;
 pub mod topic;
 mod topics;
@@ -28,6 +29,7 @@ pub mod view;
 pub use answer::RouteQuery;
 pub use change::{Departure, Master, Refused, Registered, Registration};
 pub use lists::{TopicList, TopicListing, UnitList};
+pub use snapshot::{Restored, RouteSnapshot, SnapshotError};
 pub use table::RouteTable;
 pub use view::RouteView;
 

@@ -7,6 +7,7 @@
 //!                       +--large--> [slow] -----+            +--> notifier
 //!                       +--long lists--> [lists] (read only)
 //!                       +--KV, settings--> [durable] <--> store thread
+//!                                          [snapshots] --> another one
 //! ```
 //!
 //! A broker reads its own write: its answer is posted after the publication, and a shard compares
@@ -19,6 +20,7 @@ mod lists;
 mod registration;
 pub mod request;
 mod slow;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 
@@ -38,17 +40,19 @@ use crate::model::{DataVersion, QueueData};
 use crate::notify::Notifier;
 use crate::publish::Publisher;
 use crate::ring::Doorbell;
-use crate::route::{Departure, RouteTable};
+use crate::route::{Departure, Restored, RouteTable};
 use crate::shard::mail::PostBox;
 use crate::wire::body;
 use crate::wire::code::response;
 
 pub use durable::{Durable, DurableFiles};
+pub use snapshots::SnapshotFile;
 
 use lane::{LaneReceivers, Received};
 use lists::Lists;
 use request::{ToShard, WriteAnswer, WriteOp};
 use slow::Slow;
+use snapshots::Snapshots;
 
 /// Longest sleep while brokers are registered: what keeps the running clock honest.
 const WAKE_MS: u64 = 500;
@@ -71,10 +75,17 @@ pub struct WriterParts {
     pub publisher: Publisher,
     /// KV table and settings with the files they are kept in.
     pub durable: Durable,
+    /// The route table to begin with.
+    pub restored: Restored,
+    /// Where it is kept for the next start, if it is.
+    pub snapshot: Option<SnapshotFile>,
     /// Tells brokers of new smallest ids.
     pub notifier: Notifier,
     /// Reads time.
     pub clock: Clock,
+    /// Set before connections are closed because the server stops: such a close says nothing about
+    /// a broker.
+    pub leaving: Arc<AtomicBool>,
     /// Set, and the bell rung, when the writer should end.
     pub stop: Arc<AtomicBool>,
 }
@@ -88,6 +99,7 @@ pub struct Writer {
     running: RunningClock,
     slow: Slow,
     lists: Lists,
+    snapshots: Snapshots,
     answers: Vec<ToShard>,
     received: Vec<Received>,
     expired: Vec<MemberKey>,
@@ -103,14 +115,20 @@ struct Asker {
 }
 
 impl Writer {
-    /// A writer with empty route tables.
+    /// A writer that begins with the restored table. The brokers in it count as seen just now.
     #[must_use]
-    pub fn new(parts: WriterParts) -> Writer {
+    pub fn new(mut parts: WriterParts) -> Writer {
         let now = parts.clock.now();
+        let Restored { table, members, .. } = std::mem::take(&mut parts.restored);
+        let mut liveness = Liveness::new();
+        for (member, timeout_ms) in members {
+            liveness.register(member, ConnKey::NONE, timeout_ms, now);
+        }
         Writer {
+            snapshots: Snapshots::new(parts.snapshot.take(), now),
             parts,
-            table: RouteTable::new(),
-            liveness: Liveness::new(),
+            table,
+            liveness,
             running: RunningClock::start(now),
             slow: Slow::default(),
             lists: Lists::default(),
@@ -140,6 +158,7 @@ impl Writer {
             self.parts.bell.sleep(self.sleep_ms(now).map(Duration::from_millis));
         }
         self.parts.durable.close();
+        self.snapshots.close();
     }
 
     /// One turn: takes a batch, does a piece of the slow work, publishes once, answers. Whether
@@ -147,6 +166,11 @@ impl Writer {
     fn turn(&mut self, now: Tick) -> bool {
         let mut received = std::mem::take(&mut self.received);
         self.parts.lanes.drain(WRITE_BATCH_MAX, &mut received);
+        // Acquire pairs with the release of whoever stops the server: a close that came of it is
+        // not among what was drained unless this sees the flag.
+        if self.parts.leaving.load(Ordering::Acquire) {
+            self.snapshots.leave(&self.table, &self.liveness, self.parts.clock.wall_ms());
+        }
         for request in received.drain(..) {
             if self.has_to_queue(&request) {
                 self.note_life(&request, now);
@@ -165,7 +189,11 @@ impl Writer {
             self.expire(now);
         }
         let durable_changed = self.parts.durable.turn(&mut self.answers);
-        if self.table.take_changed() || durable_changed {
+        let table_changed = self.table.take_changed();
+        if table_changed {
+            self.snapshots.note_change();
+        }
+        if table_changed || durable_changed {
             let (kv, settings) = self.parts.durable.shown();
             self.parts.publisher.publish(self.table.freeze(), kv, settings);
         } else {
@@ -173,16 +201,19 @@ impl Writer {
         }
         self.deliver();
         self.notify();
+        self.snapshots.turn(&self.table, &self.liveness, self.parts.clock.wall_ms(), now);
         !self.parts.lanes.is_empty() || !self.slow.is_empty() || !self.lists.is_empty()
     }
 
     /// How long there is nothing to do unless the bell rings; `None` is for ever.
     fn sleep_ms(&self, now: Tick) -> Option<u64> {
-        match self.liveness.next_deadline() {
+        let snapshot = self.snapshots.due_in_ms(now);
+        let deadline = match self.liveness.next_deadline() {
             Some(deadline) => Some((deadline.since_ms(now) + 1).min(WAKE_MS)),
             // Somebody still holds a replaced view: it is dropped here as soon as he lets go.
             None => (self.parts.publisher.retired() > 0).then_some(WAKE_MS),
-        }
+        };
+        deadline.into_iter().chain(snapshot).min()
     }
 
     /// Whether the request must not be applied yet, since an earlier one that it bears on queues.
@@ -311,11 +342,14 @@ impl Writer {
             }
         };
         let mut stored: Option<DataVersion> = None;
+        // A broker that is told "unchanged" need not register, and one from a snapshot has to.
+        let mut changed = false;
         for member in self.table.members_at(cluster, addr) {
             self.liveness.seen(*member, now);
             stored = self.table.data_version(*member);
+            changed |= self.table.is_restored(*member);
         }
-        let changed = stored.is_none() || stored != asked;
+        changed |= stored.is_none() || stored != asked;
         let mut reply = Reply::success().with(vec![("changed", changed.to_string())]);
         if let Some(version) = stored {
             let mut out = Vec::new();
@@ -352,6 +386,7 @@ impl Writer {
         for member in &expired {
             self.log_gone(*member, "The broker channel expired, broker dropped");
             let conn = self.liveness.remove(*member);
+            let conn = conn.filter(|conn| *conn != ConnKey::NONE);
             // Others on the connection are alive: a container's brokers share one.
             if let Some(conn) = conn.filter(|conn| self.liveness.on_connection(*conn).is_empty()) {
                 self.answers.push(ToShard::Close(conn));

@@ -15,7 +15,7 @@ use crate::model::Dialect;
 use crate::publish::{Readers, View};
 use crate::route::RouteQuery;
 use crate::shard::mail::{self, Mail};
-use crate::store::StoreThread;
+use crate::store::{Pace, StoreThread};
 use crate::wire::HeaderKind;
 
 struct Stage {
@@ -42,7 +42,7 @@ fn stage_of(shards: usize) -> Stage {
     let files = DurableFiles {
         kv: folder.path().join("kv.json"),
         settings: folder.path().join("settings"),
-        store: StoreThread::start(ring).unwrap(),
+        store: StoreThread::start(Pace::Prompt, ring).unwrap(),
     };
     let writer = Writer::new(WriterParts {
         lanes,
@@ -50,8 +50,11 @@ fn stage_of(shards: usize) -> Stage {
         bell,
         publisher,
         durable: Durable::new(KvTable::default(), Arc::default(), files),
+        restored: Restored::default(),
+        snapshot: None,
         notifier: Notifier::start(HeaderKind::Json, clock).unwrap(),
         clock,
+        leaving: Arc::default(),
         stop: Arc::default(),
     });
     Stage { writer, lanes: senders, mails, readers, _folder: folder }
