@@ -28,12 +28,12 @@ use crate::metrics::{self, ShardCounters};
 use crate::notify::{NoticeCounters, Notifier};
 use crate::publish::{Publisher, Readers, View};
 use crate::ring::Doorbell;
+use crate::route::Restored;
 use crate::shard::access::Access;
 use crate::shard::mail::{self, Mail, PostBox};
 use crate::shard::shutdown::{StopSignal, StopSwitch};
 use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
-use crate::route::Restored;
 use crate::store::{Pace, StoreThread};
 use crate::tls::{self, Tls};
 use crate::writer::lane::{self, LaneSender};
@@ -173,7 +173,8 @@ impl Running {
         let settings = Arc::new(config.settings.clone());
         let Tables { kv, restored } = tables;
         let routes = restored.table.freeze();
-        let first = View { routes, kv: kv.view(), settings: Arc::clone(&settings), ..View::default() };
+        let first =
+            View { routes, kv: kv.view(), settings: Arc::clone(&settings), ..View::default() };
         let (publisher, readers) = Publisher::new(first);
         let stop_writer = Arc::new(AtomicBool::new(false));
         let leaving = Arc::new(AtomicBool::new(false));

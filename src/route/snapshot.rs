@@ -197,8 +197,7 @@ impl RouteSnapshot {
             });
             let mappings = self.view.mappings_of(route).iter().map(saved_mapping);
             let name = std::str::from_utf8(route.name()).expect("made from text");
-            let topic =
-                SavedTopic { name, queues: queues.collect(), mappings: mappings.collect() };
+            let topic = SavedTopic { name, queues: queues.collect(), mappings: mappings.collect() };
             out = append(out, &topic);
         }
         out.extend_from_slice(&crc32fast::hash(&out).to_le_bytes());

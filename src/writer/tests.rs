@@ -3,6 +3,9 @@
 
 mod lists;
 mod order;
+mod snapshots;
+
+use std::path::PathBuf;
 
 use bytes::Bytes;
 
@@ -32,6 +35,11 @@ fn stage() -> Stage {
 
 /// A writer with so many shards.
 fn stage_of(shards: usize) -> Stage {
+    stage_from(shards, Restored::default(), None)
+}
+
+/// A writer that begins with this table and keeps it in this file.
+fn stage_from(shards: usize, restored: Restored, snapshot: Option<PathBuf>) -> Stage {
     let folder = tempfile::tempdir().unwrap();
     let bell = Doorbell::new().unwrap();
     let ring: Arc<dyn Fn() + Send + Sync> = Arc::new(|| ());
@@ -39,6 +47,10 @@ fn stage_of(shards: usize) -> Stage {
     let (posts, mails) = (0..shards).map(|_| mail::post().unwrap()).unzip();
     let (publisher, readers) = Publisher::new(View::default());
     let clock = Clock::start();
+    let snapshot = snapshot.map(|path| {
+        let store = StoreThread::start(Pace::Patient, Arc::clone(&ring)).unwrap();
+        SnapshotFile { path, store }
+    });
     let files = DurableFiles {
         kv: folder.path().join("kv.json"),
         settings: folder.path().join("settings"),
@@ -50,8 +62,8 @@ fn stage_of(shards: usize) -> Stage {
         bell,
         publisher,
         durable: Durable::new(KvTable::default(), Arc::default(), files),
-        restored: Restored::default(),
-        snapshot: None,
+        restored,
+        snapshot,
         notifier: Notifier::start(HeaderKind::Json, clock).unwrap(),
         clock,
         leaving: Arc::default(),

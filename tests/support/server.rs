@@ -9,6 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::conn::Conn;
@@ -130,6 +131,17 @@ impl Server {
         let given = Given { addr, before, _alone: alone };
         update(addr, wanted.into_iter());
         Server { addr, started: None, given: Some(given) }
+    }
+
+    /// Stops the server with SIGTERM, and starts it again on the same folder.
+    pub fn stop_and_start(&mut self) {
+        let mut started = self.started.take().expect("a server that we started");
+        let pid = i32::try_from(started.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.expect("a process has a number"), Signal::TERM).expect("our own child");
+        let status = started.child.wait().expect("our own child");
+        assert!(status.success(), "a stop ends with {status}");
+        let (addr, started) = Started::new(started.killed());
+        (self.addr, self.started) = (addr, Some(started));
     }
 
     pub fn connect(&self) -> Conn {
