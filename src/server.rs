@@ -34,7 +34,7 @@ use crate::shard::mail::{self, Mail, PostBox};
 use crate::shard::shutdown::{StopSignal, StopSwitch};
 use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
-use crate::store::{Pace, StoreThread};
+use crate::store::{Pace, StoreThread, Wake};
 use crate::tls::{self, Tls};
 use crate::writer::lane::{self, LaneSender};
 use crate::writer::{Durable, DurableFiles, SnapshotFile, Writer, WriterParts};
@@ -155,14 +155,7 @@ impl Running {
         let ring_writer = ringer(&writer_bell);
         let (senders, lanes) = lane::lanes(count, Arc::clone(&ring_writer));
         // Started here, where nothing is pinned yet.
-        let store = |pace| {
-            let thread = StoreThread::start(pace, Arc::clone(&ring_writer));
-            thread.map_err(internal("start a store thread"))
-        };
-        let snapshot = config.route_snapshot.clone();
-        let snapshot = snapshot
-            .map(|path| Ok(SnapshotFile { path, store: store(Pace::Patient)? }))
-            .transpose()?;
+        let (files, snapshot) = files(config, &ring_writer)?;
         let notifier = Notifier::start(config.settings.header_kind, clock)
             .map_err(internal("start the thread for notices"))?;
         let notices = notifier.counters();
@@ -179,11 +172,6 @@ impl Running {
         let stop_writer = Arc::new(AtomicBool::new(false));
         let leaving = Arc::new(AtomicBool::new(false));
         let stop_shards = StopSwitch::new(posts.iter().map(|post| post.doorbell().clone()));
-        let files = DurableFiles {
-            kv: config.kv_config_path.clone(),
-            settings: config.config_store_path.clone(),
-            store: store(Pace::Prompt)?,
-        };
         let writer = Writer::new(WriterParts {
             lanes,
             posts,
@@ -343,6 +331,27 @@ impl Running {
             Fatal::new(Exit::Internal, format!("{name} ended without being asked to"))
         })
     }
+}
+
+/// The files that the writer keeps, with the threads that write them.
+fn files(
+    config: &Config,
+    ring_writer: &Wake,
+) -> Result<(DurableFiles, Option<SnapshotFile>), Fatal> {
+    let start = |pace| {
+        let thread = StoreThread::start(pace, Arc::clone(ring_writer));
+        thread.map_err(internal("start a store thread"))
+    };
+    let durable = DurableFiles {
+        kv: config.kv_config_path.clone(),
+        settings: config.config_store_path.clone(),
+        store: start(Pace::Prompt)?,
+    };
+    let snapshot = match config.route_snapshot.clone() {
+        None => None,
+        Some(path) => Some(SnapshotFile { path, store: start(Pace::Patient)? }),
+    };
+    Ok((durable, snapshot))
 }
 
 fn shard_name(index: usize) -> String {

@@ -99,8 +99,8 @@ impl StoreThread {
         Ok(StoreThread { jobs: Some(jobs), saved, under_way: Cell::new(0), thread: Some(thread) })
     }
 
-    /// Asks for what `content` gives to become the content of `path`; never waits. `content` runs on
-    /// the thread. `ticket` comes back with the outcome.
+    /// Asks for what `content` gives to become the content of `path`; never waits. `content` runs
+    /// on the thread. `ticket` comes back with the outcome.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! The route table for the next start: written now and then while it changes, and once more when the
-//! server begins to stop, before the connections of its brokers are closed.
+//! The route table for the next start: written now and then while it changes, and once more when
+//! the server begins to stop, before the connections of its brokers are closed.
 
 use std::path::PathBuf;
 
