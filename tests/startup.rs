@@ -6,11 +6,16 @@ mod support;
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Command, Output};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
 use support::program::{BINARY, Program, output, program};
 use tempfile::TempDir;
+
+/// The user who may read nothing that is not everybody's.
+const NOBODY: u32 = 65_534;
 
 fn home() -> TempDir {
     tempfile::tempdir().expect("a directory for temporary files")
@@ -118,12 +123,21 @@ fn a_settings_file_that_may_not_be_read_is_a_matter_of_permission() {
     let home = home();
     let path = home.path().join("secret.conf");
     fs::write(&path, "").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    if fs::read(&path).is_ok() {
-        eprintln!("not tested: this user may read everything");
-        return;
+    for (path, mode) in [(home.path(), 0o755), (&path, 0o000)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    ends(&output(&mut program(home.path(), &["-c", path.to_str().unwrap()])), 77);
+    let args = ["-c", path.to_str().unwrap()];
+    let output = if fs::read(&path).is_err() {
+        output(&mut program(home.path(), &args))
+    } else {
+        // This user may read everything, so somebody else has to run it. Who cannot get at the
+        // program's folder can still run an open file.
+        let binary = fs::File::open(BINARY).unwrap();
+        let mut command = Command::new(format!("/proc/self/fd/{}", binary.as_raw_fd()));
+        output(command.args(args).uid(NOBODY).env_clear().env("HOME", home.path()))
+    };
+    ends(&output, 77);
+    assert!(err(&output).contains("secret.conf"), "{}", err(&output));
 }
 
 #[test]
