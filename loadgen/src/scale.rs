@@ -8,6 +8,7 @@
 
 mod crowd;
 mod expiry;
+mod restart;
 mod shards;
 mod size;
 mod startup;
@@ -62,6 +63,8 @@ pub enum Part {
     Expiry,
     /// 1 000 brokers with 1 000 topics each come at once, to a server that has just been started
     Startup,
+    /// A server with 0, 100 000 and 1 000 000 topics is stopped and started again
+    Restart,
     /// 18 000 connections, idle and active
     Connections,
     /// 8 000 connections a second that say nothing
@@ -153,6 +156,7 @@ impl<'a> Stage<'a> {
             Part::Wide => writes::wide(self),
             Part::Expiry => expiry::measure(self),
             Part::Startup => startup::measure(self),
+            Part::Restart => restart::measure(self),
             Part::Connections => crowd::connections(self),
             Part::Closes => crowd::closes(self),
             Part::Shards => shards::measure(self),

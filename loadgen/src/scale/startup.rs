@@ -166,7 +166,7 @@ fn come(
 }
 
 /// Whether the topic's route is what was registered.
-fn is_complete(caller: &mut Caller, fleet: &Fleet, topic: u32) -> Result<bool, Failure> {
+pub(super) fn is_complete(caller: &mut Caller, fleet: &Fleet, topic: u32) -> Result<bool, Failure> {
     let (name, right) = (topic_text(topic), |body: &[u8]| fleet.check_route(topic, body).is_ok());
     let fields = [("topic", name.as_str())];
     caller
