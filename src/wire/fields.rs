@@ -28,24 +28,33 @@ impl<'a> ExtFields<'a> {
         self.fields.iter().rev().find(|(field, _)| field == name).map(|(_, value)| &**value)
     }
 
-    /// Adds a field; a null value takes an earlier field of that name away, as it does in Java's
-    /// map.
+    /// Adds a field.
     #[inline]
-    pub(super) fn put(
+    pub(super) fn push(
         &mut self,
         name: Cow<'a, str>,
-        value: Option<Cow<'a, str>>,
+        value: Cow<'a, str>,
     ) -> Result<(), WireError> {
-        // Nulls count, too: each walks over all fields.
+        self.count()?;
+        // `get` looks from the end, so duplicates need no search here.
+        self.fields.push((name, value));
+        Ok(())
+    }
+
+    /// A field that is null takes an earlier one of that name away, as it does in Java's map.
+    pub(super) fn remove(&mut self, name: &str) -> Result<(), WireError> {
+        // These count, too: each walks over all fields.
+        self.count()?;
+        self.fields.retain(|(field, _)| *field != name);
+        Ok(())
+    }
+
+    #[inline]
+    fn count(&mut self) -> Result<(), WireError> {
         if self.seen >= EXT_FIELDS_MAX {
             return Err(WireError::TooManyFields);
         }
         self.seen += 1;
-        match value {
-            // `get` looks from the end, so duplicates need no search here.
-            Some(value) => self.fields.push((name, value)),
-            None => self.fields.retain(|(field, _)| *field != name),
-        }
         Ok(())
     }
 }
@@ -83,10 +92,21 @@ impl Command<'_> {
 mod tests {
     use super::*;
 
+    fn put<'a>(
+        ext: &mut ExtFields<'a>,
+        name: &'a str,
+        value: Option<&'a str>,
+    ) -> Result<(), WireError> {
+        match value {
+            Some(value) => ext.push(name.into(), value.into()),
+            None => ext.remove(name),
+        }
+    }
+
     fn command<'a>(fields: &[(&'a str, Option<&'a str>)]) -> Command<'a> {
         let mut command = Command::default();
         for (name, value) in fields {
-            command.ext.put(Cow::Borrowed(name), value.map(Cow::Borrowed)).expect("few fields");
+            put(&mut command.ext, name, *value).expect("few fields");
         }
         command
     }
@@ -134,9 +154,9 @@ mod tests {
         for value in [Some("b"), None] {
             let mut ext = ExtFields::default();
             for _ in 0..EXT_FIELDS_MAX {
-                ext.put("a".into(), value.map(Cow::Borrowed)).expect("within the bound");
+                put(&mut ext, "a", value).expect("within the bound");
             }
-            let one_more = ext.put("a".into(), value.map(Cow::Borrowed));
+            let one_more = put(&mut ext, "a", value);
             assert_eq!(one_more, Err(WireError::TooManyFields), "{value:?}");
         }
     }

@@ -43,8 +43,10 @@ pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<
         let name = cut.text(i32::from(name), "name is longer than the fields")?;
         let value = i32::from_be_bytes(cut.array("fields end in a value's length")?);
         let value = cut.text(value, "value is longer than the fields")?;
-        if let Some(name) = name {
-            command.ext.put(name, value)?;
+        match (name, value) {
+            (Some(name), Some(value)) => command.ext.push(name, value)?,
+            (Some(name), None) => command.ext.remove(&name)?,
+            (None, _) => {}
         }
     }
     Ok(())

@@ -97,7 +97,10 @@ fn ext_fields<'a>(reader: &mut Reader<'a>, ext: &mut ExtFields<'a>) -> Result<()
             reader.open_object()?;
             while let Some(name) = reader.key()? {
                 let name = name.text()?;
-                ext.put(name, reader.any_as_text()?)?;
+                match reader.any_as_text()? {
+                    Some(value) => ext.push(name, value)?,
+                    None => ext.remove(&name)?,
+                }
             }
         }
     }

@@ -12,99 +12,80 @@ use super::json;
 use crate::ids::Opaque;
 
 /// Reads `header` into `command`, or gives up: then `command` holds whatever had been read.
+///
+/// The members are tried in the order in which Java peers write them, so that theirs are found by
+/// one comparison each; with each round any other order comes to its next member, too.
 pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Option<()> {
-    let mut plain = Plain { text: std::str::from_utf8(header).ok()?, at: 0 };
-    plain.take(b"{")?;
-    loop {
-        match plain.bytes().get(plain.at + 1)? {
-            b'c' => {
-                plain.take(b"\"code\":")?;
-                command.code = plain.int()?;
-            }
-            b'e' => {
-                plain.take(b"\"extFields\":{")?;
-                plain.fields(&mut command.ext)?;
-            }
-            b'f' => {
-                plain.take(b"\"flag\":")?;
-                command.flag = plain.int()?;
-            }
-            b'l' => {
-                plain.take(b"\"language\":\"")?;
-                plain.string()?;
-            }
-            b'o' => {
-                plain.take(b"\"opaque\":")?;
-                command.opaque = Some(Opaque(plain.int()?));
-            }
-            b'r' => {
-                plain.take(b"\"remark\":\"")?;
-                command.remark = Some(Cow::Borrowed(plain.string()?));
-            }
-            b's' => {
-                plain.take(b"\"serializeTypeCurrentRPC\":\"")?;
-                plain.string()?;
-            }
-            b'v' => {
-                plain.take(b"\"version\":")?;
-                command.version = plain.int()?;
-            }
-            _ => return None,
+    let mut plain = Plain { rest: std::str::from_utf8(header).ok()?.strip_prefix('{')? };
+    while plain.rest != "}" {
+        let before = plain.rest.len();
+        if plain.take("\"code\":") {
+            command.code = plain.int()?;
         }
-        if !plain.goes_on()? {
-            break;
+        if plain.take("\"extFields\":{") {
+            plain.fields(&mut command.ext)?;
+        }
+        if plain.take("\"flag\":") {
+            command.flag = plain.int()?;
+        }
+        if !plain.take("\"language\":\"JAVA\",") && plain.take("\"language\":\"") {
+            plain.text()?;
+        }
+        if plain.take("\"opaque\":") {
+            command.opaque = Some(Opaque(plain.int()?));
+        }
+        if plain.take("\"remark\":\"") {
+            command.remark = Some(Cow::Borrowed(plain.text()?));
+        }
+        if !plain.take("\"serializeTypeCurrentRPC\":\"JSON\",")
+            && plain.take("\"serializeTypeCurrentRPC\":\"")
+        {
+            plain.text()?;
+        }
+        if plain.take("\"version\":") {
+            command.version = plain.int()?;
+        }
+        if plain.rest.len() == before {
+            return None;
         }
     }
-    (plain.at == header.len()).then_some(())
+    Some(())
 }
 
-/// Takes pieces from the front; `None` where something unusual stands.
+/// Takes pieces from the front; `None` where something unusual stands. Every value takes one comma
+/// behind it along: as for the general reader, it may be missing, and stand behind the last.
 struct Plain<'a> {
-    text: &'a str,
-    /// Offset of the next byte, `<= text.len()`; never within a character.
-    at: usize,
+    rest: &'a str,
 }
 
 impl<'a> Plain<'a> {
+    /// Whether `literal` stands there; then it is taken.
     #[inline]
-    fn bytes(&self) -> &'a [u8] {
-        self.text.as_bytes()
+    fn take(&mut self, literal: &str) -> bool {
+        let behind = self.rest.strip_prefix(literal);
+        self.rest = behind.unwrap_or(self.rest);
+        behind.is_some()
     }
 
-    #[inline]
-    fn take<const N: usize>(&mut self, literal: &[u8; N]) -> Option<()> {
-        let found = self.bytes().get(self.at..)?.first_chunk() == Some(literal);
-        self.at += N;
-        found.then_some(())
-    }
-
-    /// Whether another member follows in the object that is read: a comma, not its end.
-    #[inline]
-    fn goes_on(&mut self) -> Option<bool> {
-        let byte = self.bytes().get(self.at)?;
-        self.at += 1;
-        match byte {
-            b',' => Some(true),
-            b'}' => Some(false),
-            _ => None,
-        }
-    }
-
-    /// A number; what follows it is looked at by [`Plain::goes_on`].
     #[inline]
     fn int(&mut self) -> Option<i32> {
-        let negative = self.bytes().get(self.at) == Some(&b'-');
-        self.at += usize::from(negative);
-        let start = self.at;
+        let negative = self.take("-");
         let mut value = 0i64;
-        while let Some(digit @ b'0'..=b'9') = self.bytes().get(self.at) {
-            value = value * 10 + i64::from(digit - b'0');
-            self.at += 1;
-            if self.at - start > 10 {
-                return None;
+        let mut count = 0;
+        for byte in self.rest.bytes() {
+            let digit = byte.wrapping_sub(b'0');
+            if digit > 9 {
+                break;
             }
+            value = value.wrapping_mul(10).wrapping_add(i64::from(digit));
+            count += 1;
         }
-        if self.at == start {
+        if !(1..=10).contains(&count) {
+            return None;
+        }
+        self.rest = self.rest.get(count..)?;
+        // Nothing else may be glued to it: `1L`, `1.5`.
+        if !self.take(",") && !self.rest.starts_with('}') {
             return None;
         }
         i32::try_from(if negative { -value } else { value }).ok()
@@ -112,34 +93,46 @@ impl<'a> Plain<'a> {
 
     /// A string whose opening quote has been taken.
     #[inline]
+    fn text(&mut self) -> Option<&'a str> {
+        let text = self.string()?;
+        self.take(",");
+        Some(text)
+    }
+
+    #[inline]
     fn string(&mut self) -> Option<&'a str> {
-        let start = self.at;
-        let end = start + json::clean_length(self.bytes().get(start..)?, b'"');
-        if self.bytes().get(end) != Some(&b'"') {
-            return None;
-        }
-        self.at = end + 1;
-        self.text.get(start..end)
+        let length = json::clean_length(self.rest.as_bytes(), b'"');
+        let (text, behind) = self.rest.split_at_checked(length)?;
+        self.rest = behind.strip_prefix('"')?;
+        Some(text)
     }
 
     /// Names to texts, behind the opening bracket; the last ones count, as for all members.
     #[inline]
     fn fields(&mut self, ext: &mut ExtFields<'a>) -> Option<()> {
         ext.fields.clear();
-        if self.bytes().get(self.at) == Some(&b'}') {
-            self.at += 1;
-            return Some(());
+        while !self.take("}") {
+            // What clients send, in one comparison each.
+            let name = if self.take("\"topic\":\"") {
+                "topic"
+            } else if self.take("\"acceptStandardJsonOnly\":\"") {
+                "acceptStandardJsonOnly"
+            } else {
+                self.name()?
+            };
+            ext.push(Cow::Borrowed(name), Cow::Borrowed(self.text()?)).ok()?;
         }
-        loop {
-            self.take(b"\"")?;
-            let name = self.string()?;
-            self.take(b":\"")?;
-            let value = self.string()?;
-            ext.put(Cow::Borrowed(name), Some(Cow::Borrowed(value))).ok()?;
-            if !self.goes_on()? {
-                return Some(());
-            }
-        }
+        self.take(",");
+        Some(())
+    }
+
+    /// A field's name and all before its value.
+    #[inline]
+    fn name(&mut self) -> Option<&'a str> {
+        self.rest = self.rest.strip_prefix('"')?;
+        let name = self.string()?;
+        self.rest = self.rest.strip_prefix(":\"")?;
+        Some(name)
     }
 }
 
@@ -233,12 +226,29 @@ mod tests {
     }
 
     #[test]
-    fn the_unusual_is_left_alone() {
+    fn commas_are_read_as_the_general_reader_reads_them() {
         for header in [
             r#"{}"#,
+            r#"{"code":1,}"#,
+            r#"{"extFields":{"a":"b",},}"#,
+            r#"{"remark":"a""extFields":{"a":"b""c":"d"}"code":1}"#,
+        ] {
+            assert!(is_plain(header.as_bytes()), "{header}");
+        }
+    }
+
+    #[test]
+    fn the_unusual_is_left_alone() {
+        for header in [
             r#" {"code":1}"#,
             r#"{"code":1} "#,
-            r#"{"code":1,}"#,
+            r#"{"code":1},"#,
+            r#"{"code":1}"flag":2}"#,
+            r#"{"code":1"flag":2}"#,
+            r#"{"code":1L}"#,
+            r#"{"code":1.5}"#,
+            r#"{,"code":1}"#,
+            r#"{"code":1,,"flag":2}"#,
             r#"{"code":"1"}"#,
             r#"{"code":2147483648}"#,
             r#"{"code":99999999999}"#,
@@ -249,7 +259,10 @@ mod tests {
             r#"{"remark":null}"#,
             r#"{"remark":"a\n"}"#,
             r#"{"extFields":{"a":1}}"#,
-            r#"{"extFields":{"a":"b",}}"#,
+            r#"{"extFields":{"a":"b",,"c":"d"}}"#,
+            r#"{"extFields":{"a","b"}}"#,
+            r#"{"extFields":{"a",:"b"}}"#,
+            r#"{"extFields":{"a":"b"}"#,
             r#"{"extFields":null}"#,
             r#"{"other":"x"}"#,
             r#"{'code':1}"#,
