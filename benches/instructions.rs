@@ -22,11 +22,11 @@ use guidepost::wire::HeaderKind;
 
 /// Cases and the instructions that one run of them may take: counted ones, rounded.
 const BOUNDS: [(&str, u64); 9] = [
-    ("hit, JSON", 3_500),
-    ("hit, binary", 2_800),
-    ("miss, JSON", 2_300),
-    ("miss, binary", 1_300),
-    ("heartbeat, JSON", 2_700),
+    ("hit, JSON", 2_530),
+    ("hit, binary", 2_140),
+    ("miss, JSON", 1_320),
+    ("miss, binary", 840),
+    ("heartbeat, JSON", 2_020),
     ("unchanged registration of 2000 topics", 285_000),
     ("changed registration of 2000 topics", 10_700_000),
     ("publish 1 topic", 48_000),

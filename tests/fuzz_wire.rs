@@ -232,14 +232,14 @@ fn header_case(kind: HeaderKind, header: &[u8]) -> Result<(), String> {
         }
     };
     ensure(command.body == b"body", || "the body moved".into())?;
-    ensure(command.ext.fields.len() <= limits::EXT_FIELDS_MAX, || "too many fields".into())?;
+    ensure(command.ext.iter().count() <= limits::EXT_FIELDS_MAX, || "too many fields".into())?;
     written_and_read_back(kind, &command)
 }
 
 /// Fields that were read can be written, and read again are the same.
 fn written_and_read_back(kind: HeaderKind, command: &Command<'_>) -> Result<(), String> {
     let mut ext: BTreeMap<&str, &str> = BTreeMap::new();
-    for (name, value) in &command.ext.fields {
+    for (name, value) in command.ext.iter() {
         // A binary name or value of no bytes is absent, and a name has 15 bits of length.
         if kind == HeaderKind::Json || !(name.is_empty() || value.is_empty()) {
             ext.insert(name, value);

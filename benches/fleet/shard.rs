@@ -38,7 +38,8 @@ impl Shard {
         let conn = ConnKey { shard: ShardId(0), slot: 0, generation: 0 };
         self.out.clear();
         let head = frame::next(buffered).expect("well formed").expect("complete");
-        let command = Command::decode(&head, buffered, None).expect("decodes");
+        let mut command = Command::default();
+        command.read(&head, buffered, None).expect("decodes");
         handler::dispatch(&command, conn, &self.view, &mut self.desk, &mut self.out)
     }
 

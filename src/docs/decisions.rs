@@ -32,6 +32,10 @@
 //! pass, and gives up on all else; the other knows every rule and alone refuses. A property test
 //! holds them to each other. A reader fast enough to be the only one would change this.
 //!
+//! **2026-11-30, a Java client's route query is spelled out in the code,** not learned by each
+//! shard from what it is sent: there is nothing to forget, and nothing that a peer can fill. Other
+//! clients that ask as much, in another order, would change this.
+//!
 //! **2026-11-29, very long lists are written by the writer,** a piece a turn, since shards have no
 //! time of their own and the writer has. Kept answers would have to be made anew with each change
 //! of a topic, and held in memory for nobody.

@@ -36,7 +36,8 @@ impl Requests for Batch<'_> {
         owner: Option<&Bytes>,
         out: &mut Vec<u8>,
     ) -> Result<Served, WireError> {
-        let command = Command::decode(head, frame, owner)?;
+        let mut command = Command::default();
+        command.read(head, frame, owner)?;
         if let Some(sender) = rights.forbid(command.code)
             && !command.is_response()
         {

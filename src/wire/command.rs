@@ -75,29 +75,44 @@ impl<'a> Command<'a> {
     ///
     /// When the header cannot be read; the connection is to be closed, as the stream cannot be
     /// trusted any more.
-    #[inline]
     pub fn decode(
         head: &FrameHead,
         frame: &'a [u8],
         owner: Option<&'a Bytes>,
     ) -> Result<Command<'a>, WireError> {
+        let mut command = Command::default();
+        command.read(head, frame, owner)?;
+        Ok(command)
+    }
+
+    /// As [`Command::decode`], into a default command: half a kilobyte that need not be moved.
+    ///
+    /// # Errors
+    ///
+    /// As [`Command::decode`].
+    #[inline]
+    pub fn read(
+        &mut self,
+        head: &FrameHead,
+        frame: &'a [u8],
+        owner: Option<&'a Bytes>,
+    ) -> Result<(), WireError> {
         let (Some(header), Some(body)) =
             (frame.get(head.header_range()), frame.get(head.body_range()))
         else {
             debug_assert!(false, "decode called before the whole frame was there");
             return Err(WireError::Binary { reason: "frame is not complete", at: frame.len() });
         };
-        let mut command = Command { body, owner, ..Command::default() };
+        self.body = body;
+        self.owner = owner;
         match head.kind {
+            HeaderKind::Json if header_plain::decode(header, self).is_some() => Ok(()),
             HeaderKind::Json => {
-                if header_plain::decode(header, &mut command).is_none() {
-                    command = Command { body, owner, ..Command::default() };
-                    header_json::decode(header, &mut command)?;
-                }
+                *self = Command { body, owner, ..Command::default() };
+                header_json::decode(header, self)
             }
-            HeaderKind::Binary => header_binary::decode(header, &mut command)?,
+            HeaderKind::Binary => header_binary::decode(header, self),
         }
-        Ok(command)
     }
 
     /// True for an answer to something the receiver asked.

@@ -15,8 +15,11 @@ use crate::limits::EXT_FIELDS_MAX;
 /// Extension fields in the order they came; a name that comes twice counts with its last value.
 #[derive(Debug, Default)]
 pub struct ExtFields<'a> {
-    /// Name and value.
-    pub fields: SmallVec<[(Cow<'a, str>, Cow<'a, str>); 8]>,
+    /// Name and value: parts of the header. Small, as nearly all fields of nearly all requests are
+    /// here.
+    parts: SmallVec<[(&'a str, &'a str); 8]>,
+    /// The first field that is not a part of the header, and all behind it.
+    behind: Vec<(Cow<'a, str>, Cow<'a, str>)>,
     /// Members seen, also those that are not kept: `<= EXT_FIELDS_MAX`.
     seen: usize,
 }
@@ -25,28 +28,81 @@ impl<'a> ExtFields<'a> {
     /// The value of `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.fields.iter().rev().find(|(field, _)| field == name).map(|(_, value)| &**value)
+        if !self.behind.is_empty()
+            && let Some((_, value)) = self.behind.iter().rfind(|(field, _)| field == name)
+        {
+            return Some(value);
+        }
+        self.parts.iter().rfind(|(field, _)| *field == name).map(|(_, value)| *value)
     }
 
-    /// Adds a field; a null value takes an earlier field of that name away, as it does in Java's
-    /// map.
+    /// Names and values in the order they came.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let behind = self.behind.iter().map(|(name, value)| (&**name, &**value));
+        self.parts.iter().copied().chain(behind)
+    }
+
+    /// Whether reading them has allocated.
+    #[cfg(test)]
+    pub(super) fn are_copied(&self) -> bool {
+        self.parts.spilled() || self.behind.capacity() > 0
+    }
+
+    /// Forgets all fields, but not how many have been seen.
+    pub(super) fn clear(&mut self) {
+        self.parts.clear();
+        self.behind.clear();
+    }
+
+    /// Adds a part of the header.
     #[inline]
-    pub(super) fn put(
-        &mut self,
-        name: Cow<'a, str>,
-        value: Option<Cow<'a, str>>,
-    ) -> Result<(), WireError> {
-        // Nulls count, too: each walks over all fields.
+    pub(super) fn push(&mut self, name: &'a str, value: &'a str) -> Result<(), TooMany> {
+        self.count()?;
+        // `get` looks from the end, so duplicates need no search here.
+        self.parts.push((name, value));
+        Ok(())
+    }
+
+    /// As [`ExtFields::push`], of texts that may be copies.
+    pub(super) fn put(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> Result<(), TooMany> {
+        match (name, value) {
+            (Cow::Borrowed(name), Cow::Borrowed(value)) if self.behind.is_empty() => {
+                self.push(name, value)
+            }
+            field => {
+                self.count()?;
+                self.behind.push(field);
+                Ok(())
+            }
+        }
+    }
+
+    /// A field that is null takes an earlier one of that name away, as it does in Java's map.
+    pub(super) fn remove(&mut self, name: &str) -> Result<(), TooMany> {
+        // These count, too: each walks over all fields.
+        self.count()?;
+        self.parts.retain(|(field, _)| *field != name);
+        self.behind.retain(|(field, _)| field != name);
+        Ok(())
+    }
+
+    #[inline]
+    fn count(&mut self) -> Result<(), TooMany> {
         if self.seen >= EXT_FIELDS_MAX {
-            return Err(WireError::TooManyFields);
+            return Err(TooMany);
         }
         self.seen += 1;
-        match value {
-            // `get` looks from the end, so duplicates need no search here.
-            Some(value) => self.fields.push((name, value)),
-            None => self.fields.retain(|(field, _)| *field != name),
-        }
         Ok(())
+    }
+}
+
+/// More than [`EXT_FIELDS_MAX`] fields.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct TooMany;
+
+impl From<TooMany> for WireError {
+    fn from(_: TooMany) -> WireError {
+        WireError::TooManyFields
     }
 }
 
@@ -83,10 +139,21 @@ impl Command<'_> {
 mod tests {
     use super::*;
 
+    fn put<'a>(
+        ext: &mut ExtFields<'a>,
+        name: &'a str,
+        value: Option<&'a str>,
+    ) -> Result<(), TooMany> {
+        match value {
+            Some(value) => ext.push(name, value),
+            None => ext.remove(name),
+        }
+    }
+
     fn command<'a>(fields: &[(&'a str, Option<&'a str>)]) -> Command<'a> {
         let mut command = Command::default();
         for (name, value) in fields {
-            command.ext.put(Cow::Borrowed(name), value.map(Cow::Borrowed)).expect("few fields");
+            put(&mut command.ext, name, *value).expect("few fields");
         }
         command
     }
@@ -104,6 +171,33 @@ mod tests {
         assert_eq!(command.text("x"), None);
         assert_eq!(command.text("empty"), Some(""));
         assert_eq!(command.text("Topic"), None);
+    }
+
+    #[test]
+    fn copies_and_parts_of_the_header_keep_their_order() {
+        let texts: [(Cow<'_, str>, Cow<'_, str>); 5] = [
+            ("a".into(), "1".into()),
+            ("a".to_owned().into(), "2".into()),
+            ("b".into(), "3".to_owned().into()),
+            ("b".into(), "4".into()),
+            ("c".into(), "5".into()),
+        ];
+        for count in 0..=texts.len() {
+            let mut ext = ExtFields::default();
+            for (name, value) in &texts[..count] {
+                ext.put(name.clone(), value.clone()).expect("few fields");
+            }
+            let expected: Vec<_> = texts[..count].iter().map(|(n, v)| (&**n, &**v)).collect();
+            assert_eq!(ext.iter().collect::<Vec<_>>(), expected);
+            for name in ["a", "b", "c"] {
+                let last = expected.iter().rfind(|(field, _)| *field == name);
+                assert_eq!(ext.get(name), last.map(|(_, value)| *value), "{name} of {count}");
+            }
+            ext.remove("a").expect("few fields");
+            assert!(ext.iter().all(|(name, _)| name != "a"));
+            ext.clear();
+            assert_eq!(ext.iter().next(), None);
+        }
     }
 
     #[test]
@@ -134,10 +228,10 @@ mod tests {
         for value in [Some("b"), None] {
             let mut ext = ExtFields::default();
             for _ in 0..EXT_FIELDS_MAX {
-                ext.put("a".into(), value.map(Cow::Borrowed)).expect("within the bound");
+                put(&mut ext, "a", value).expect("within the bound");
             }
-            let one_more = ext.put("a".into(), value.map(Cow::Borrowed));
-            assert_eq!(one_more, Err(WireError::TooManyFields), "{value:?}");
+            let one_more = put(&mut ext, "a", value);
+            assert_eq!(one_more, Err(TooMany), "{value:?}");
         }
     }
 }

@@ -13,6 +13,7 @@ use std::borrow::Cow;
 
 use super::command::Command;
 use super::error::WireError;
+use super::fields::ExtFields;
 use crate::ids::Opaque;
 
 /// Bytes before the remark, and where its length begins.
@@ -28,26 +29,22 @@ pub(super) fn decode<'a>(header: &'a [u8], command: &mut Command<'a>) -> Result<
     command.version = i32::from(i16::from_be_bytes([v0, v1]));
     command.opaque = Some(Opaque(i32::from_be_bytes([o0, o1, o2, o3])));
     command.flag = i32::from_be_bytes([f0, f1, f2, f3]);
-    let mut cut = Cut { bytes: header, at: HEAD_BYTES, text: None };
+    let mut cut = Cut { bytes: header, at: HEAD_BYTES };
     let remark = i32::from_be_bytes(remark);
-    command.remark = cut.text(remark, "remark is longer than the header")?;
+    command.remark = cut.text(remark, "remark is longer than the header")?.map(Cow::Borrowed);
     let fields = i32::from_be_bytes(cut.array("ends in the fields' length")?);
     if fields <= 0 {
         return Ok(());
     }
     let fields = cut.part(fields, "fields are longer than the header")?;
     // Lengths below 128 are ASCII: nearly always the fields are text as a whole.
-    let mut cut = Cut { bytes: fields, at: 0, text: std::str::from_utf8(fields).ok() };
-    while cut.at < fields.len() {
-        let name = i16::from_be_bytes(cut.array("fields end in a name's length")?);
-        let name = cut.text(i32::from(name), "name is longer than the fields")?;
-        let value = i32::from_be_bytes(cut.array("fields end in a value's length")?);
-        let value = cut.text(value, "value is longer than the fields")?;
-        if let Some(name) = name {
-            command.ext.put(name, value)?;
+    if let Ok(text) = std::str::from_utf8(fields) {
+        if plain_fields(text, &mut command.ext).is_some() {
+            return Ok(());
         }
+        command.ext = ExtFields::default();
     }
-    Ok(())
+    any_fields(fields, &mut command.ext)
 }
 
 /// What is cut off in a header of fewer than [`HEAD_BYTES`].
@@ -62,12 +59,44 @@ fn ends_in(bytes: usize) -> &'static str {
     }
 }
 
+/// Names and values that are text as a whole, none empty; gives up at anything else.
+#[inline]
+fn plain_fields<'a>(mut rest: &'a str, ext: &mut ExtFields<'a>) -> Option<()> {
+    while !rest.is_empty() {
+        let name = usize::try_from(i16::from_be_bytes(*rest.as_bytes().first_chunk()?)).ok()?;
+        let (name, behind) = rest.get(2..)?.split_at_checked(name)?;
+        let value = usize::try_from(i32::from_be_bytes(*behind.as_bytes().first_chunk()?)).ok()?;
+        let (value, behind) = behind.get(4..)?.split_at_checked(value)?;
+        if name.is_empty() || value.is_empty() {
+            return None;
+        }
+        ext.push(name, value).ok()?;
+        rest = behind;
+    }
+    Some(())
+}
+
+/// All rules, and every error.
+fn any_fields<'a>(fields: &'a [u8], ext: &mut ExtFields<'a>) -> Result<(), WireError> {
+    let mut cut = Cut { bytes: fields, at: 0 };
+    while cut.at < fields.len() {
+        let name = i16::from_be_bytes(cut.array("fields end in a name's length")?);
+        let name = cut.text(i32::from(name), "name is longer than the fields")?;
+        let value = i32::from_be_bytes(cut.array("fields end in a value's length")?);
+        let value = cut.text(value, "value is longer than the fields")?;
+        match (name, value) {
+            (Some(name), Some(value)) => ext.push(name, value)?,
+            (Some(name), None) => ext.remove(name)?,
+            (None, _) => {}
+        }
+    }
+    Ok(())
+}
+
 /// Takes pieces from the front; every length is checked against what is left.
 struct Cut<'a> {
     bytes: &'a [u8],
     at: usize,
-    /// `bytes`, if they are known to be UTF-8.
-    text: Option<&'a str>,
 }
 
 impl<'a> Cut<'a> {
@@ -89,29 +118,22 @@ impl<'a> Cut<'a> {
     }
 
     #[inline]
-    fn text(
-        &mut self,
-        length: i32,
-        reason: &'static str,
-    ) -> Result<Option<Cow<'a, str>>, WireError> {
+    fn text(&mut self, length: i32, reason: &'static str) -> Result<Option<&'a str>, WireError> {
         let at = self.at;
         let part = self.part(length, reason)?;
         if part.is_empty() {
             return Ok(None);
         }
-        // `None` as well where a part begins or ends within a character of the whole.
-        if let Some(text) = self.text.and_then(|whole| whole.get(at..self.at)) {
-            return Ok(Some(Cow::Borrowed(text)));
-        }
         // Java puts U+FFFD where bytes are not UTF-8; names that are not what was sent help nobody.
-        let text = std::str::from_utf8(part)
-            .map_err(|_| WireError::Binary { reason: "text is not UTF-8", at })?;
-        Ok(Some(Cow::Borrowed(text)))
+        let text = std::str::from_utf8(part);
+        text.map(Some).map_err(|_| WireError::Binary { reason: "text is not UTF-8", at })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read(header: &[u8]) -> Result<Command<'_>, WireError> {
@@ -140,7 +162,7 @@ mod tests {
         let command = read(&bytes).expect("decodes");
         assert_eq!((command.code, command.version, command.flag), (101, 513, 0));
         assert_eq!(command.opaque, Some(Opaque(7)));
-        assert!(command.remark.is_none() && command.ext.fields.is_empty());
+        assert!(command.remark.is_none() && command.ext.iter().next().is_none());
         for cut in 0..FIXED_BYTES {
             read(&bytes[..cut]).expect_err("cut short");
         }
@@ -173,7 +195,7 @@ mod tests {
         );
         let command = read(&bytes).expect("decodes");
         assert_eq!(command.remark.as_deref(), Some("hi"));
-        assert_eq!(command.ext.fields.len(), 1);
+        assert_eq!(command.ext.iter().count(), 1);
         assert_eq!(command.text("k"), Some("v"));
     }
 
@@ -207,6 +229,53 @@ mod tests {
             let tail =
                 [b"\x00\x00\x00\x00\x00\x00\x00\x08\x00\x01k", length.as_slice(), b"v"].concat();
             assert_eq!(refused(&tail), WireError::Binary { reason: value, at: 7 });
+        }
+    }
+
+    fn encoded(fields: &[(String, String)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        for (name, value) in fields {
+            out.extend(i16::try_from(name.len()).expect("short").to_be_bytes());
+            out.extend(name.bytes());
+            out.extend(i32::try_from(value.len()).expect("short").to_be_bytes());
+            out.extend(value.bytes());
+        }
+        out
+    }
+
+    /// Whether the fields are plain; then both ways to read them agree.
+    fn are_plain(fields: &[u8]) -> bool {
+        let (mut plain, mut any) = (ExtFields::default(), ExtFields::default());
+        let text = std::str::from_utf8(fields).ok();
+        if text.and_then(|text| plain_fields(text, &mut plain)).is_none() {
+            return false;
+        }
+        any_fields(fields, &mut any).expect("what is plain is well formed");
+        assert!(plain.iter().eq(any.iter()), "{plain:?} {any:?}");
+        true
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn plain_fields_are_read_as_all_are(
+            fields in prop::collection::vec(("[a-zé😀]{0,9}", "[ -~é😀]{0,300}"), 0..5),
+            place in any::<prop::sample::Index>(),
+            byte in any::<u8>(),
+        ) {
+            let mut bytes = encoded(&fields);
+            let full = fields.iter().all(|(name, value)| !name.is_empty() && !value.is_empty());
+            let short = fields.iter().all(|(name, value)| name.len().max(value.len()) < 128);
+            assert!(!(full && short) || are_plain(&bytes), "{fields:?}");
+            are_plain(&bytes);
+            if !bytes.is_empty() {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+                are_plain(&bytes);
+                bytes.truncate(place);
+                are_plain(&bytes);
+            }
         }
     }
 

@@ -45,10 +45,8 @@ impl Reply<'_> {
     /// A header too long for its length field (16 MiB of remark or fields) becomes an error that
     /// says so.
     pub fn begin(&self, kind: HeaderKind, out: &mut Vec<u8>) -> OpenFrame {
-        if let (HeaderKind::Json, response::SUCCESS, None, None) =
-            (kind, self.code, self.remark, self.ext)
-        {
-            return plain_success(self.opaque, out);
+        if let (response::SUCCESS, None, None) = (self.code, self.remark, self.ext) {
+            return plain_success(kind, self.opaque, out);
         }
         let header = Header {
             code: self.code,
@@ -71,29 +69,36 @@ impl Reply<'_> {
     }
 }
 
-/// The header that nearly all answers have, around the number that differs.
+/// The JSON header that nearly all answers have, around the number that differs.
 const PLAIN_SUCCESS: [&[u8]; 2] = [
     b"{\"code\":0,\"flag\":1,\"language\":\"JAVA\",\"opaque\":",
     b",\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}",
 ];
-const _: () = assert!(OWN_VERSION == 513, "the plain header spells it out");
+const _: () = assert!(PLAIN_SUCCESS[0].len() + 11 + PLAIN_SUCCESS[1].len() < 256);
+const _: () = assert!(OWN_VERSION == 513 && response::SUCCESS == 0 && FLAG_RESPONSE == 1);
 
-fn plain_success(opaque: Opaque, out: &mut Vec<u8>) -> OpenFrame {
+fn plain_success(kind: HeaderKind, opaque: Opaque, out: &mut Vec<u8>) -> OpenFrame {
     let start = out.len();
-    let mut digits = itoa::Buffer::new();
-    let digits = digits.format(opaque.0).as_bytes();
-    let [before, behind] = PLAIN_SUCCESS;
-    // At most 11 digits and a sign: the length takes one byte.
-    let length = u8::try_from(before.len() + digits.len() + behind.len()).unwrap_or(u8::MAX);
-    out.reserve(PREFIX_BYTES + usize::from(length));
-    out.extend_from_slice(&[0, 0, 0, 0, HeaderKind::Json.byte(), 0, 0, length]);
-    out.extend_from_slice(before);
-    out.extend_from_slice(digits);
-    out.extend_from_slice(behind);
+    match kind {
+        HeaderKind::Json => {
+            let [before, behind] = PLAIN_SUCCESS;
+            let mut digits = itoa::Buffer::new();
+            let digits = digits.format(opaque.0).as_bytes();
+            // At most 10 digits and a sign: the length takes one byte.
+            let length = u8::try_from(before.len() + digits.len() + behind.len());
+            out.extend_from_slice(&[0, 0, 0, 0, 0, 0, 0, length.unwrap_or(u8::MAX)]);
+            out.extend_from_slice(before);
+            out.extend_from_slice(digits);
+            out.extend_from_slice(behind);
+        }
+        HeaderKind::Binary => {
+            let [a, b, c, d] = opaque.0.to_be_bytes();
+            out.extend_from_slice(&[0, 0, 0, 0, 1, 0, 0, 21, 0, 0, 0, 2, 1, a, b, c, d]);
+            out.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        }
+    }
     OpenFrame { start }
 }
-
-const _: () = assert!(PLAIN_SUCCESS[0].len() + 12 + PLAIN_SUCCESS[1].len() < 256);
 
 impl OpenFrame {
     /// Writes the length, now that the body is there. Returns the bytes of the whole frame; more
@@ -272,10 +277,11 @@ mod tests {
                 remark: None,
                 ext: None,
             };
-            let mut expected = Vec::new();
-            let open = header.begin(HeaderKind::Json, &mut expected).expect("short");
-            open.finish(&mut expected);
-            assert_eq!(reply(&Reply::success(opaque), HeaderKind::Json, b""), expected);
+            for kind in [HeaderKind::Json, HeaderKind::Binary] {
+                let mut expected = Vec::new();
+                header.begin(kind, &mut expected).expect("short").finish(&mut expected);
+                assert_eq!(reply(&Reply::success(opaque), kind, b""), expected);
+            }
         }
     }
 
