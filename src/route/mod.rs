@@ -19,6 +19,8 @@ pub mod lists;
 mod name_map;
 mod notices;
 mod register;
+mod remains;
+mod steps;
 pub mod table;
 pub mod topic;
 mod topics;
@@ -28,6 +30,7 @@ pub mod view;
 pub use answer::RouteQuery;
 pub use change::{Departure, Master, Refused, Registered, Registration};
 pub use lists::{TopicList, TopicListing, UnitList};
+pub use remains::ViewRemains;
 pub use table::RouteTable;
 pub use view::RouteView;
 
