@@ -90,6 +90,11 @@ impl Publisher {
         }
     }
 
+    /// Takes a copy of routes that its holder is done with, to be freed as a retired view's are.
+    pub fn discard(&mut self, routes: RouteView) {
+        self.remains.push_back(routes.dismantle());
+    }
+
     /// Whether [`Publisher::retire`] has more to free at once.
     #[must_use]
     pub fn is_freeing(&self) -> bool {

@@ -267,10 +267,12 @@ impl RouteTable {
         match groups.iter_mut().find(|group| group.slot == slot) {
             Some(old) if *old == entry => return,
             Some(old) => *old = entry,
-            None => groups.push(entry),
+            None => {
+                groups.push(entry);
+                self.states[slot.index()].topics.insert(route.number().0);
+            }
         }
         self.view.topics.insert(route.with(route.is_mapped(), &groups));
-        self.states[slot.index()].topics.insert(route.number().0);
         self.touch(slot);
     }
 

@@ -1,5 +1,5 @@
-//! Which requests bear on one another: those of one connection, those that name one group, and those
-//! about topics, which any group may have. Requests that do not may pass each other unnoticed.
+//! Which requests bear on one another: those of one connection, those that name one group, and
+//! those about topics, which any group may have. Others may pass each other unnoticed.
 
 use std::collections::HashMap;
 

@@ -10,7 +10,7 @@
 //!                       +--KV, settings--> [durable] <--> store thread
 //! ```
 //!
-//! All that takes long is done in pieces, one or two a turn, each below a millisecond or so: so long
+//! All that takes long is done in pieces, one or two a turn, each about half a millisecond: so long
 //! a sign of life waits. What a large change makes is published when it is whole, see [`whole`].
 //!
 //! A broker reads its own write: its answer is posted after the publication, and a shard compares
@@ -184,7 +184,9 @@ impl Writer {
             self.work_slowly(now);
             self.remove_gone();
         }
-        self.lists.work(&self.table, &mut self.answers);
+        if let Some(view) = self.lists.work(&self.table, &mut self.answers) {
+            self.parts.publisher.discard(view);
+        }
         // A sign of life that waits in a lane counts: nobody is dropped before the lanes have been
         // read.
         let overdue = now.since_ms(self.expired_at) > EXPIRY_DELAY_MS;

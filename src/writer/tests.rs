@@ -3,6 +3,7 @@
 
 mod lists;
 mod order;
+mod pieces;
 
 use bytes::Bytes;
 
@@ -39,22 +40,27 @@ fn stage_of(shards: usize) -> Stage {
     let (posts, mails) = (0..shards).map(|_| mail::post().unwrap()).unzip();
     let (publisher, readers) = Publisher::new(View::default());
     let clock = Clock::start();
-    let files = DurableFiles {
-        kv: folder.path().join("kv.json"),
-        settings: folder.path().join("settings"),
-        store: StoreThread::start(ring).unwrap(),
-    };
     let writer = Writer::new(WriterParts {
         lanes,
         posts,
         bell,
         publisher,
-        durable: Durable::new(KvTable::default(), Arc::default(), files),
+        durable: durable(&folder, ring),
         notifier: Notifier::start(HeaderKind::Json, clock).unwrap(),
         clock,
         stop: Arc::default(),
     });
     Stage { writer, lanes: senders, mails, readers, _folder: folder }
+}
+
+/// Empty tables kept in this folder; the bell rings when something is saved.
+fn durable(folder: &tempfile::TempDir, bell: Arc<dyn Fn() + Send + Sync>) -> Durable {
+    let files = DurableFiles {
+        kv: folder.path().join("kv.json"),
+        settings: folder.path().join("settings"),
+        store: StoreThread::start(bell).unwrap(),
+    };
+    Durable::new(KvTable::default(), Arc::default(), files)
 }
 
 impl Stage {

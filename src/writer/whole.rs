@@ -6,8 +6,8 @@
 //!     other changes:          [waiting] --------> taken up, in their order
 //! ```
 //!
-//! A change waits as long as the one before it takes, as if that had been made at once. What changes
-//! no table passes, unless it comes after a waiting request that [bears on](Bearing) it.
+//! A change waits as long as the one before it takes, as if that had been made at once. What
+//! changes no table passes, unless it comes after a waiting request that [bears on](Bearing) it.
 
 use std::collections::VecDeque;
 
