@@ -33,7 +33,7 @@ const BROKERS: usize = 4;
 /// Topics of a registration near the frame limit.
 const LARGEST: usize = 80_000;
 /// As the writer does it.
-const TOPICS_A_STEP: usize = 1024;
+const TOPICS_A_STEP: usize = 512;
 const ENTRIES_A_PIECE: usize = 1024;
 /// Turns in which the ratio is measured.
 const TURNS: usize = 41;

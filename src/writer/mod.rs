@@ -61,8 +61,8 @@ use whole::Unfinished;
 /// Bytes of large registrations that are digested in one turn as they come: a fraction of a
 /// millisecond.
 const GLANCE_BYTES_A_TURN: usize = 2 << 20;
-/// Topics changed in one step, about a millisecond's work.
-const TOPICS_A_STEP: usize = 1024;
+/// Topics changed in one step, some tenths of a millisecond's work.
+const TOPICS_A_STEP: usize = 512;
 
 /// Longest sleep while brokers are registered: what keeps the running clock honest.
 const WAKE_MS: u64 = 500;
