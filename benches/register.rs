@@ -51,7 +51,7 @@ impl Stage {
     /// With brokers that all have so many topics.
     fn new(topics: usize, brokers: usize) -> Stage {
         let (publisher, _) = Publisher::new(View::default());
-        let mut stage = Stage { table: RouteTable::in_steps_of(TOPICS_A_STEP), publisher };
+        let mut stage = Stage { table: RouteTable::new().in_steps_of(TOPICS_A_STEP), publisher };
         let all = fleet::topics(0..topics, 8);
         for broker in 0..brokers {
             let registration = fleet::registration(broker, all.clone(), 1);

@@ -92,6 +92,12 @@ pub struct ConnKey {
     pub generation: u32,
 }
 
+impl ConnKey {
+    /// No connection: that of a broker which has not spoken since the server started.
+    pub const NONE: ConnKey =
+        ConnKey { shard: ShardId(u16::MAX), slot: u32::MAX, generation: u32::MAX };
+}
+
 /// One registered broker process, (cluster, address), for as long as it stays registered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberKey {

@@ -112,6 +112,13 @@ pub const KV_KEYS_MAX: usize = 1 << 18;
 pub const KV_NAMESPACES_MAX: usize = 1 << 14;
 /// Largest small file (KV table, settings) that is read at start.
 pub const STORE_FILE_BYTES_MAX: u64 = 64 << 20;
+/// Largest route snapshot that is read at start: some ten million topics.
+pub const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
+/// Age from which a route snapshot is no longer believed, in milliseconds: a restart takes less.
+pub const SNAPSHOT_AGE_MS_MAX: i64 = 15 * 60 * 1000;
+/// Pause between two route snapshots, in milliseconds. What is lost with the process in between,
+/// brokers say again within 30 s.
+pub const SNAPSHOT_EVERY_MS: u64 = 30_000;
 /// Most saves that may be under way; one more is refused.
 pub const STORE_SAVES_MAX: usize = 16;
 /// Most notices to brokers that may wait to be sent; further ones are dropped rather than waited
@@ -179,6 +186,7 @@ const _: () = assert!(PARTIAL_FRAMES_BYTES_MAX >= 8 * FRAME_BYTES_MAX);
 const _: () = assert!(OUTPUT_BYTES_MAX >= 8 * FRAME_BYTES_MAX);
 const _: () =
     assert!(KEEPALIVE_AFTER_S + KEEPALIVE_EVERY_S * KEEPALIVE_PROBES as u64 <= DEAD_PEER_S);
+const _: () = assert!(SHARDS_MAX < u16::MAX, "one number means no shard");
 const _: () = assert!(RECEIVE_BUFFERS.is_power_of_two());
 const _: () = assert!(CONNECTIONS_PER_SHARD_MAX <= 1 << 24);
 const _: () = assert!(SHARED_FRAME_BYTES_MIN <= LARGE_FRAME_BYTES);

@@ -2,6 +2,7 @@
 
 mod kv_file;
 mod serving;
+mod warm_start;
 
 use std::io;
 use std::net::TcpListener;
@@ -27,15 +28,16 @@ use crate::metrics::{self, ShardCounters};
 use crate::notify::{NoticeCounters, Notifier};
 use crate::publish::{Publisher, Readers, View};
 use crate::ring::Doorbell;
+use crate::route::Restored;
 use crate::shard::access::Access;
 use crate::shard::mail::{self, Mail, PostBox};
 use crate::shard::shutdown::{StopSignal, StopSwitch};
 use crate::shard::topology::{self, CorePlan};
 use crate::shard::{self, Shard, ShardOptions, accept};
-use crate::store::StoreThread;
+use crate::store::{Pace, StoreThread, Wake};
 use crate::tls::{self, Tls};
 use crate::writer::lane::{self, LaneSender};
-use crate::writer::{Durable, DurableFiles, Writer, WriterParts};
+use crate::writer::{Durable, DurableFiles, SnapshotFile, Writer, WriterParts};
 use crate::{logging, preflight, ring};
 
 use serving::Serving;
@@ -56,14 +58,16 @@ pub fn run(config: Config) -> Result<(), Fatal> {
     let plan = topology::plan(wanted);
     let ready = preflight::check(&config, plan.shards.len(), ring::probe)?;
     let kv = kv_file::load(&config.kv_config_path)?;
+    let restored = warm_start::load(config.route_snapshot.as_deref());
     let (tls, _watcher) = secure(&config)?;
     let listeners = accept::bind(ready.address, plan.shards.len())
         .map_err(|error| preflight::explain_bind(ready.address, &error))?;
     let address = listeners[0].local_addr().map_err(internal("read the listening address"))?;
     let (events, happened) = unbounded();
     forward_signals(events.clone())?;
+    let tables = Tables { kv, restored };
     let running =
-        Running::start(&config, ready.max_connections, &plan, kv, listeners, tls, &events)?;
+        Running::start(&config, ready.max_connections, &plan, tables, listeners, tls, &events)?;
     let running = running.wait_until_ready(&happened)?;
     for (key, value) in config.items() {
         info!("{key}={value}");
@@ -113,6 +117,12 @@ fn secure(config: &Config) -> Result<(Tls, tls::Watcher), Fatal> {
     Ok((tls, watcher.map_err(internal("start the TLS watcher"))?))
 }
 
+/// What was read from files.
+struct Tables {
+    kv: KvTable,
+    restored: Restored,
+}
+
 type Counters = Arc<CachePadded<ShardCounters>>;
 type WriterThread = JoinHandle<io::Result<()>>;
 
@@ -120,6 +130,7 @@ type WriterThread = JoinHandle<io::Result<()>>;
 struct Running {
     shards: Vec<(String, JoinHandle<io::Result<()>>)>,
     writer: WriterThread,
+    leaving: Arc<AtomicBool>,
     stop_shards: StopSwitch,
     stop_writer: Arc<AtomicBool>,
     writer_bell: Doorbell,
@@ -133,7 +144,7 @@ impl Running {
         config: &Config,
         max_connections: usize,
         plan: &CorePlan,
-        kv: KvTable,
+        tables: Tables,
         listeners: Vec<TcpListener>,
         tls: Tls,
         events: &Sender<Event>,
@@ -144,7 +155,7 @@ impl Running {
         let ring_writer = ringer(&writer_bell);
         let (senders, lanes) = lane::lanes(count, Arc::clone(&ring_writer));
         // Started here, where nothing is pinned yet.
-        let store = StoreThread::start(ring_writer).map_err(internal("start the store thread"))?;
+        let (files, snapshot) = files(config, &ring_writer)?;
         let notifier = Notifier::start(config.settings.header_kind, clock)
             .map_err(internal("start the thread for notices"))?;
         let notices = notifier.counters();
@@ -153,23 +164,25 @@ impl Running {
         let (posts, mails): (Vec<PostBox>, Vec<Mail>) =
             posts.map_err(internal("make the shards' doorbells"))?.into_iter().unzip();
         let settings = Arc::new(config.settings.clone());
-        let first = View { kv: kv.view(), settings: Arc::clone(&settings), ..View::default() };
+        let Tables { kv, restored } = tables;
+        let routes = restored.table.freeze();
+        let first =
+            View { routes, kv: kv.view(), settings: Arc::clone(&settings), ..View::default() };
         let (publisher, readers) = Publisher::new(first);
         let stop_writer = Arc::new(AtomicBool::new(false));
+        let leaving = Arc::new(AtomicBool::new(false));
         let stop_shards = StopSwitch::new(posts.iter().map(|post| post.doorbell().clone()));
-        let files = DurableFiles {
-            kv: config.kv_config_path.clone(),
-            settings: config.config_store_path.clone(),
-            store,
-        };
         let writer = Writer::new(WriterParts {
             lanes,
             posts,
             bell: writer_bell.clone(),
             publisher,
             durable: Durable::new(kv, settings, files),
+            restored,
+            snapshot,
             notifier,
             clock,
+            leaving: Arc::clone(&leaving),
             stop: Arc::clone(&stop_writer),
         });
         let counters: Vec<Counters> = (0..count).map(|_| Arc::default()).collect();
@@ -188,6 +201,7 @@ impl Running {
         Ok(Running {
             shards,
             writer,
+            leaving,
             stop_shards,
             stop_writer,
             writer_bell,
@@ -259,6 +273,8 @@ impl Running {
     /// the wait.
     fn stop(self, happened: &Receiver<Event>) -> Result<(), Fatal> {
         info!("stopping: no more connections, answers that are owed are sent");
+        // Release: see `WriterParts::leaving`.
+        self.leaving.store(true, Ordering::Release);
         self.stop_shards.drain();
         let mut left = self.shards.len();
         let mut writer_ended = false;
@@ -315,6 +331,27 @@ impl Running {
             Fatal::new(Exit::Internal, format!("{name} ended without being asked to"))
         })
     }
+}
+
+/// The files that the writer keeps, with the threads that write them.
+fn files(
+    config: &Config,
+    ring_writer: &Wake,
+) -> Result<(DurableFiles, Option<SnapshotFile>), Fatal> {
+    let start = |pace| {
+        let thread = StoreThread::start(pace, Arc::clone(ring_writer));
+        thread.map_err(internal("start a store thread"))
+    };
+    let durable = DurableFiles {
+        kv: config.kv_config_path.clone(),
+        settings: config.config_store_path.clone(),
+        store: start(Pace::Prompt)?,
+    };
+    let snapshot = match config.route_snapshot.clone() {
+        None => None,
+        Some(path) => Some(SnapshotFile { path, store: start(Pace::Patient)? }),
+    };
+    Ok((durable, snapshot))
 }
 
 fn shard_name(index: usize) -> String {

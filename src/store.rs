@@ -1,4 +1,4 @@
-//! Small durable files: the KV table and the settings.
+//! Durable files: the KV table, the settings, the route snapshot.
 //!
 //! ```text
 //! replace: write F.tmp, sync --> link F as F.bak --> rename F.tmp to F --> sync the directory
@@ -22,7 +22,7 @@ use crate::limits::STORE_FILE_BYTES_MAX;
 
 mod thread;
 
-pub use self::thread::{Saved, StoreFile, StoreThread, Wake};
+pub use self::thread::{Pace, Saved, StoreFile, StoreThread, Wake};
 
 /// What went wrong with which file; its text says what was left in place.
 #[derive(Debug)]
@@ -75,6 +75,15 @@ impl std::error::Error for StoreError {
 ///
 /// If it cannot be read, or is larger than [`STORE_FILE_BYTES_MAX`]: then it is not a file of ours.
 pub fn load(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    load_up_to(STORE_FILE_BYTES_MAX, path)
+}
+
+/// [`load`] for a file that may have so many bytes.
+///
+/// # Errors
+///
+/// If it cannot be read, or is larger.
+pub fn load_up_to(bytes_max: u64, path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -83,9 +92,9 @@ pub fn load(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let mut bytes = Vec::new();
     // One byte more than allowed tells a file that is too large, whatever its length was said to
     // be.
-    let read = file.take(STORE_FILE_BYTES_MAX + 1).read_to_end(&mut bytes);
+    let read = file.take(bytes_max + 1).read_to_end(&mut bytes);
     read.map_err(StoreError::at("read", path))?;
-    if bytes.len() as u64 > STORE_FILE_BYTES_MAX {
+    if bytes.len() as u64 > bytes_max {
         return Err(StoreError::at("load", path)(ErrorKind::FileTooLarge.into()));
     }
     Ok(Some(bytes))

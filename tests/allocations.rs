@@ -4,150 +4,107 @@
 //! binary counts what each thread asks of it. A buffer may grow on the first round, so the later
 //! ones count.
 
+#[path = "../benches/fleet/mod.rs"]
+mod fleet;
+
 use std::sync::Arc;
 
 use allocation_counter::measure;
-use guidepost::clock::Clock;
+use fleet::shard::{Shard, encode};
+use fleet::{CLUSTER, broker_addr, broker_name, topic_name};
 use guidepost::config::settings::Settings;
-use guidepost::handler::{self, Desk, Dispatch};
-use guidepost::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName, ConnKey, Opaque, ShardId};
-use guidepost::model::{DataVersion, Queues, TopicConfig};
+use guidepost::handler::Dispatch;
+use guidepost::ids::BrokerId;
 use guidepost::publish::View;
 use guidepost::route::{Registration, RouteTable};
-use guidepost::wire::{Command, HeaderKind, Request, frame};
-use guidepost::writer::lane::{LaneReceivers, lanes};
+use guidepost::wire::{Command, HeaderKind, frame};
 
 const KINDS: [HeaderKind; 2] = [HeaderKind::Json, HeaderKind::Binary];
 const ONEWAY: i32 = 2;
 
-/// A shard without its sockets, and the other end of its lane.
-struct Shard {
-    view: View,
-    desk: Desk,
-    lanes: LaneReceivers,
-    out: Vec<u8>,
+/// Two groups of a master, and one of a slave that may act as one; all with the same two topics.
+fn shard(kind: HeaderKind) -> Shard {
+    let mut table = RouteTable::new();
+    for (broker, id) in [(0, 0), (1, 0), (2, 3)] {
+        let master = fleet::registration(broker, fleet::topics(0..2, 8), 1);
+        let (id, acting_master) = (BrokerId(id), Some(true));
+        let registration = Registration { id, acting_master, ..master };
+        table.register(registration).expect("a new broker registers");
+    }
+    let settings = Settings { support_acting_master: true, ..Settings::default() };
+    Shard::over(kind, View { settings: Arc::new(settings), ..fleet::view(&table) })
 }
 
-impl Shard {
-    /// Two groups of a master, and one of a slave that may act as one; all with `orders`.
-    fn new(kind: HeaderKind) -> Shard {
-        let mut table = RouteTable::new();
-        for (number, id) in [(0, 0), (1, 0), (2, 3)] {
-            table.register(registration(number, id)).expect("a new broker registers");
-        }
-        let (mut senders, lanes) = lanes(1, Arc::new(|| {}));
-        let desk = Desk::new(senders.remove(0), kind, Arc::default(), Clock::start());
-        let settings = Settings { support_acting_master: true, ..Settings::default() };
-        let (routes, settings) = (table.freeze(), Arc::new(settings));
-        let view = View { routes, settings, ..View::default() };
-        Shard { view, desk, lanes, out: Vec::new() }
+/// Allocations of one request, after a first one like it.
+#[track_caller]
+fn allocations(shard: &mut Shard, request: &[u8], ends: Dispatch) -> u64 {
+    let mut counts = [0; 2];
+    for count in &mut counts {
+        let counted = measure(|| assert_eq!(shard.serve(request), ends));
+        *count = counted.count_total;
+        let sent = usize::from(ends != Dispatch::Done);
+        assert_eq!(shard.take_sent(2), sent, "what went to the writer");
     }
-
-    fn serve(&mut self, bytes: &[u8]) -> Dispatch {
-        let conn = ConnKey { shard: ShardId(0), slot: 0, generation: 0 };
-        let head = frame::next(bytes).expect("well formed").expect("complete");
-        let command = Command::decode(&head, bytes, None).expect("decodes");
-        handler::dispatch(&command, conn, &self.view, &mut self.desk, &mut self.out)
-    }
-
-    /// Allocations of one request, after a first one like it.
-    #[track_caller]
-    fn allocations(&mut self, request: &[u8], ends: Dispatch) -> u64 {
-        let mut counts = [0; 2];
-        for count in &mut counts {
-            self.out.clear();
-            let counted = measure(|| assert_eq!(self.serve(request), ends));
-            *count = counted.count_total;
-            let mut received = Vec::new();
-            let sent = usize::from(ends != Dispatch::Done);
-            assert_eq!(self.lanes.drain(2, &mut received), sent, "what went to the writer");
-        }
-        counts[1]
-    }
-
-    fn answered_code(&self) -> i32 {
-        let head = frame::next(&self.out).expect("well formed").expect("complete");
-        Command::decode(&head, &self.out, None).expect("decodes").code
-    }
+    counts[1]
 }
 
-fn registration(number: u32, id: i64) -> Registration {
-    let queues = Queues { read: 8, write: 8, perm: 6, sys_flag: 0 };
-    let topic = |name: &str| TopicConfig { topic: name.into(), queues };
-    Registration {
-        cluster: ClusterName::from("c1"),
-        broker: BrokerName::from(&*format!("group-{number}")),
-        addr: BrokerAddr::from(&*addr(number)),
-        id: BrokerId(id),
-        ha_addr: None,
-        acting_master: Some(true),
-        zone: None,
-        data_version: Some(DataVersion::default()),
-        topics: vec![topic("orders"), topic("invoices")],
-        mappings: Vec::new(),
-        filter_servers: Some(Vec::new()),
-        delete_missing_topics: false,
-        digest: u128::from(number),
-    }
-}
-
-fn addr(number: u32) -> String {
-    format!("10.20.30.{number}:10911")
-}
-
-fn request(kind: HeaderKind, code: i32, flag: i32, ext: &[(&str, &str)]) -> Vec<u8> {
-    let request = Request { code, opaque: Opaque(77), flag, version: 513, ext, body: b"" };
-    let mut out = Vec::new();
-    request.encode(kind, &mut out);
-    out
+fn answered_code(shard: &Shard) -> i32 {
+    let head = frame::next(&shard.out).expect("well formed").expect("complete");
+    Command::decode(&head, &shard.out, None).expect("decodes").code
 }
 
 #[test]
 fn issue_10982_a_route_query_allocates_nothing() {
     for kind in KINDS {
-        let mut shard = Shard::new(kind);
-        for (topic, code) in [("orders", 0), ("nobody-has-it", 17)] {
+        let mut shard = shard(kind);
+        for (topic, code) in [(&*topic_name(0), 0), ("nobody-has-it", 17)] {
             for standard in ["true", "false"] {
                 let ext = [("acceptStandardJsonOnly", standard), ("topic", topic)];
-                let query = request(kind, 105, 0, &ext);
-                let count = shard.allocations(&query, Dispatch::Done);
-                assert_eq!(shard.answered_code(), code);
+                let query = encode(kind, 105, 0, &ext);
+                let count = allocations(&mut shard, &query, Dispatch::Done);
+                assert_eq!(answered_code(&shard), code);
                 assert_eq!(count, 0, "{kind:?}, {topic}, standard dialect: {standard}");
             }
         }
-        let query = request(kind, 105, 0, &[]);
-        assert_eq!(shard.allocations(&query, Dispatch::Done), 0, "{kind:?}, no topic named");
+        let query = encode(kind, 105, 0, &[]);
+        assert_eq!(allocations(&mut shard, &query, Dispatch::Done), 0, "{kind:?}, no topic named");
     }
 }
 
 #[test]
 fn a_query_for_the_members_of_a_group_allocates_nothing() {
     for kind in KINDS {
-        let mut shard = Shard::new(kind);
-        let query = request(kind, 901, 0, &[("brokerName", "group-1"), ("clusterName", "c1")]);
-        assert_eq!(shard.allocations(&query, Dispatch::Done), 0, "{kind:?}");
-        assert_eq!(shard.answered_code(), 0);
+        let mut shard = shard(kind);
+        let ext = [("brokerName", &*broker_name(1)), ("clusterName", CLUSTER)];
+        let query = encode(kind, 901, 0, &ext);
+        assert_eq!(allocations(&mut shard, &query, Dispatch::Done), 0, "{kind:?}");
+        assert_eq!(answered_code(&shard), 0);
     }
 }
 
 #[test]
 fn a_refusal_of_an_unknown_code_allocates_nothing() {
     for kind in KINDS {
-        let mut shard = Shard::new(kind);
-        let query = request(kind, 9_999, 0, &[]);
-        assert_eq!(shard.allocations(&query, Dispatch::Done), 0, "{kind:?}");
-        assert_eq!(shard.answered_code(), 3);
+        let mut shard = shard(kind);
+        let query = encode(kind, 9_999, 0, &[]);
+        assert_eq!(allocations(&mut shard, &query, Dispatch::Done), 0, "{kind:?}");
+        assert_eq!(answered_code(&shard), 3);
     }
+}
+
+/// A one-way sign of life.
+fn heartbeat(kind: HeaderKind, broker: usize) -> Vec<u8> {
+    let (name, addr) = (broker_name(broker), broker_addr(broker));
+    let ext = [("brokerAddr", &*addr), ("brokerName", &*name), ("clusterName", CLUSTER)];
+    encode(kind, 904, ONEWAY, &ext)
 }
 
 #[test]
 fn a_heartbeat_of_a_registered_broker_allocates_nothing() {
     for kind in KINDS {
-        let mut shard = Shard::new(kind);
-        let addr = addr(1);
-        let ext = [("brokerAddr", &*addr), ("brokerName", "group-1"), ("clusterName", "c1")];
-        let heartbeat = request(kind, 904, ONEWAY, &ext);
-        assert_eq!(shard.allocations(&heartbeat, Dispatch::Sent), 0, "{kind:?}");
+        let mut shard = shard(kind);
+        let heartbeat = heartbeat(kind, 1);
+        assert_eq!(allocations(&mut shard, &heartbeat, Dispatch::Sent), 0, "{kind:?}");
     }
 }
 
@@ -155,10 +112,8 @@ fn a_heartbeat_of_a_registered_broker_allocates_nothing() {
 #[test]
 fn a_heartbeat_of_a_stranger_allocates_the_two_names_it_hands_on() {
     for kind in KINDS {
-        let mut shard = Shard::new(kind);
-        let addr = addr(9);
-        let ext = [("brokerAddr", &*addr), ("brokerName", "group-9"), ("clusterName", "c1")];
-        let heartbeat = request(kind, 904, ONEWAY, &ext);
-        assert_eq!(shard.allocations(&heartbeat, Dispatch::Sent), 2, "{kind:?}");
+        let mut shard = shard(kind);
+        let heartbeat = heartbeat(kind, 9);
+        assert_eq!(allocations(&mut shard, &heartbeat, Dispatch::Sent), 2, "{kind:?}");
     }
 }

@@ -7,9 +7,11 @@ mod support;
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use support::conn::{Conn, Got};
 use support::frame::{Answer, Request};
+use support::registration::Registration;
 use support::server::{SETTINGS, Server, given};
 
 /// Its KV file, in the server's folder.
@@ -188,4 +190,51 @@ fn cve_2024_23321_no_secret_of_the_settings_file_is_shown_or_can_be_guessed() {
         assert_eq!(guesses[0], guesses[1], "{key}");
         assert_eq!(guesses[0].0, 16, "{key}");
     }
+}
+
+#[test]
+fn routes_are_there_at_once_after_a_restart_until_their_broker_is_overdue() {
+    if given().is_some() {
+        return;
+    }
+    let mut server = Server::start(&[("routeSnapshotPath", "routes.snapshot")]);
+    let broker = Registration::new("warm", "10.24.1.1:10911", 0, "warm", &["warm-1", "warm-2"]);
+    let broker = Registration { timeout: Some("3000".to_owned()), ..broker };
+    let mut conn = server.connect();
+    assert_eq!(conn.ask(broker.request()).code(), 0);
+    let route = || Request::new(105).ext("topic", "warm-1");
+    let before = conn.ask(route());
+    server.stop_and_start();
+    let mut conn = server.connect();
+    let after = conn.ask(route());
+    assert_eq!((after.code(), after.body), (0, before.body));
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while conn.ask(route()).code() == 0 {
+        assert!(Instant::now() < deadline, "a broker that is gone stays for ever");
+        std::thread::sleep(Duration::from_millis(50)); // the wait between two looks
+    }
+    assert_eq!(conn.ask(broker.request()).code(), 0);
+    assert_eq!(conn.ask(route()).code(), 0);
+}
+
+#[test]
+fn a_damaged_route_snapshot_costs_the_routes_and_nothing_else() {
+    if given().is_some() {
+        return;
+    }
+    let mut server = Server::start(&[("routeSnapshotPath", "routes.snapshot")]);
+    let broker = Registration::new("warm", "10.24.1.2:10911", 0, "warm", &["warm-3", "warm-4"]);
+    assert_eq!(server.connect().ask(broker.request()).code(), 0);
+    server.stop_and_start();
+    server.kill_and_start(|folder| {
+        let path = folder.join("routes.snapshot");
+        let mut bytes = fs::read(&path).expect("it is there");
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(&path, bytes).expect("it can be written");
+    });
+    let mut conn = server.connect();
+    assert_eq!(conn.ask(Request::new(105).ext("topic", "warm-3")).code(), 17);
+    assert_eq!(conn.ask(broker.request()).code(), 0);
+    assert_eq!(conn.ask(Request::new(105).ext("topic", "warm-3")).code(), 0);
 }

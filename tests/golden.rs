@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use support::conn::{ANSWER_WITHIN, Conn, Got, SILENCE};
 use support::frame::{Answer, frame};
 use support::json::{canonical, is_compact, parse};
+use support::look_until;
 use support::server::{Server, given, is_java, resolve};
 
 /// Samples where we answer differently on purpose: (id, why). Each must really differ, or it has to
@@ -124,14 +125,12 @@ fn replay(addr: SocketAddr, samples: &[Sample], mut judge: impl FnMut(&Sample, V
         match sample.text("op") {
             "close" => drop(conns.remove(sample.text("conn"))),
             "settle" => settled_at = Instant::now() + SETTLE_WITHIN,
-            _ => loop {
-                let differences =
-                    differences_of_outcome(sample, exchange(addr, &mut conns, sample));
-                if differences.is_empty() || Instant::now() > settled_at || !is_query(sample) {
-                    break judge(sample, differences);
-                }
-                std::thread::sleep(Duration::from_millis(5)); // the wait between two looks
-            },
+            _ => {
+                let ask = || differences_of_outcome(sample, exchange(addr, &mut conns, sample));
+                let within = settled_at.saturating_duration_since(Instant::now());
+                let is_final = |found: &Vec<String>| found.is_empty() || !is_query(sample);
+                judge(sample, look_until(within, ask, is_final));
+            }
         }
     }
 }

@@ -16,6 +16,7 @@ use flate2::{Compress, Compression, FlushCompress};
 use support::conn::{Conn, Got, SILENCE};
 use support::frame::{Answer, Request, frame};
 use support::json::parse;
+use support::look_until;
 use support::registration::{Layout, Registration, deflate};
 use support::server::{Memory, Server, is_java};
 
@@ -556,13 +557,10 @@ fn issue_2164_connections_that_come_and_go_leave_nothing_behind() {
             half.reset();
         }
     }
-    let deadline = Instant::now() + Duration::from_secs(5);
     // The bystander has up to three descriptors that come and go.
-    let is_back = || attack.server.open_files() <= files.map(|count| count + 3);
-    while !is_back() && Instant::now() < deadline {
-        std::thread::sleep(Duration::from_millis(10)); // the wait between two looks
-    }
-    assert!(is_back(), "{:?} files open, {files:?} before", attack.server.open_files());
+    let is_back = |open: &Option<usize>| *open <= files.map(|count| count + 3);
+    let open = look_until(Duration::from_secs(5), || attack.server.open_files(), is_back);
+    assert!(is_back(&open), "{open:?} files open, {files:?} before");
     let lines = attack.server.logged().zip(logged).map_or(0, |(after, before)| after - before);
     assert!(lines < 10, "{lines} lines for 3000 probes");
     attack.end(32 * MIB);

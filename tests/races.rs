@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use support::comes_true;
 use support::conn::Conn;
 use support::frame::{Answer, Request};
 use support::json::parse;
@@ -22,18 +23,6 @@ fn cluster_info(conn: &mut Conn) -> Value {
     let answer = conn.ask(Request::new(106));
     assert_eq!(answer.code(), 0, "{}", answer.text());
     parse(&answer.body).expect("cluster info").0
-}
-
-/// Repeats a look until it is satisfied; false if it never was.
-fn comes_true(within: Duration, mut look: impl FnMut() -> bool) -> bool {
-    let deadline = Instant::now() + within;
-    while !look() {
-        if Instant::now() > deadline {
-            return false;
-        }
-        std::thread::sleep(Duration::from_millis(5)); // the wait between two looks
-    }
-    true
 }
 
 /// On the Java server a removal that is queued already undoes the new registration.

@@ -9,10 +9,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use support::conn::{Conn, Got, SILENCE};
 use support::frame::{Answer, Request};
+use support::look_until;
 use support::script::{Action, Scenario, Script, Step};
 use support::server::{Server, given, is_java};
 
@@ -93,15 +94,9 @@ impl Stage<'_> {
     fn step(&mut self, step: &Step) -> Result<(), String> {
         match &step.action {
             Action::Ask { conn, request, eventually } => {
-                let deadline = Instant::now() + patience();
-                loop {
-                    let answer = self.ask(conn, request)?;
-                    let judged = judge(&answer, step);
-                    if judged.is_ok() || !eventually || Instant::now() > deadline {
-                        return judged;
-                    }
-                    std::thread::sleep(Duration::from_millis(5)); // the wait between two looks
-                }
+                let within = if *eventually { patience() } else { Duration::ZERO };
+                let look = || self.ask(conn, request).map(|answer| judge(&answer, step));
+                look_until(within, look, |seen| !matches!(seen, Ok(Err(_))))?
             }
             Action::Later { label, conn, request } => {
                 let request = self.with_ports(request);

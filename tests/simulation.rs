@@ -94,7 +94,7 @@ impl World {
             random: Random::new(seed),
             table: match seed % 4 {
                 0 => RouteTable::new(),
-                topics => RouteTable::in_steps_of(usize::try_from(topics).expect("below 4")),
+                topics => RouteTable::new().in_steps_of(usize::try_from(topics).expect("below 4")),
             },
             model: Model::new(),
             history: Vec::new(),
@@ -104,7 +104,7 @@ impl World {
     }
 
     fn step(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(21) {
             0..=8 => {
                 let registration = self.registration();
                 self.register(registration);
@@ -117,6 +117,7 @@ impl World {
             13..=14 => self.connection_closes(),
             15..=16 => self.delete_topic(),
             17 => self.register_topic(),
+            20 => self.restart(),
             _ => self.write_perm(),
         }
         assert!(self.table.is_whole());
@@ -266,6 +267,20 @@ impl World {
         let data = brokers.iter().map(|broker| QueueData { broker: (*broker).into(), queues });
         let data: Vec<QueueData> = data.collect();
         self.change(|table| table.register_topic(&Topic::from(topic), &data));
+    }
+
+    /// The server ends, and its successor starts from the snapshot: nobody can tell.
+    fn restart(&mut self) {
+        self.history.push("restart".to_owned());
+        let file = self.table.snapshot(|_| 1_000).encode(0);
+        let restored = RouteTable::restore(&file).expect("just written");
+        self.table = restored.table;
+        self.members.clear();
+        for (key, timeout_ms) in restored.members {
+            assert_eq!((timeout_ms, self.table.is_restored(key)), (1_000, true));
+            let (broker, addr) = self.table.describe(key).expect("a member");
+            self.members.push((key, broker.clone(), addr.clone()));
+        }
     }
 
     fn write_perm(&mut self) {

@@ -2,21 +2,20 @@
 //! starts and stops. Method: runs the built program, each time with an environment and a home of
 //! its own, on loopback.
 
-use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _};
-use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+mod support;
 
-use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, prlimit};
+use std::fs;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Output};
+
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, prlimit};
+use support::program::{BINARY, Program, output, program};
 use tempfile::TempDir;
 
-/// The program with a fresh home; nothing else of this process's environment.
-fn program(home: &Path, args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_guidepost"));
-    command.args(args).env_clear().env("HOME", home).env("TZ", "UTC").stdin(Stdio::null());
-    command
-}
+/// The user who may read nothing that is not everybody's.
+const NOBODY: u32 = 65_534;
 
 fn home() -> TempDir {
     tempfile::tempdir().expect("a directory for temporary files")
@@ -24,7 +23,7 @@ fn home() -> TempDir {
 
 /// Runs it to its end, which must come without a signal.
 fn run(args: &[&str]) -> Output {
-    program(home().path(), args).output().expect("the program starts")
+    output(&mut program(home().path(), args))
 }
 
 /// Runs it with a settings file; returns that file's path beside.
@@ -34,7 +33,7 @@ fn run_with(settings: &str, args: &[&str]) -> (Output, String) {
     fs::write(&path, settings).unwrap();
     let path = path.to_str().unwrap();
     let args: Vec<&str> = ["-c", path].iter().chain(args).copied().collect();
-    (program(home.path(), &args).output().expect("the program starts"), path.to_owned())
+    (output(&mut program(home.path(), &args)), path.to_owned())
 }
 
 fn out(output: &Output) -> &str {
@@ -71,8 +70,7 @@ fn version_is_one_line() {
 
 #[test]
 fn settings_are_printed_as_lines_without_a_home() {
-    let output = Command::new(env!("CARGO_BIN_EXE_guidepost")).arg("-p").env_clear().output();
-    let output = output.unwrap();
+    let output = output(Command::new(BINARY).arg("-p").env_clear());
     ends(&output, 0);
     assert!(out(&output).lines().all(|line| line.contains('=')), "{}", out(&output));
     assert!(out(&output).contains("\nlistenPort=9876\n"), "{}", out(&output));
@@ -91,7 +89,7 @@ fn stored_settings_are_read_only_where_they_are_named() {
     fs::create_dir(stored.parent().unwrap()).unwrap();
     fs::write(&stored, "orderMessageEnable=true\n").unwrap();
     for (args, shown) in [(&["-p"][..], false), (&["-p", "-c", stored.to_str().unwrap()], true)] {
-        let output = program(home.path(), args).output().expect("the program starts");
+        let output = output(&mut program(home.path(), args));
         ends(&output, 0);
         let line = format!("orderMessageEnable={shown}\n");
         assert!(out(&output).contains(&line), "{}", out(&output));
@@ -125,13 +123,21 @@ fn a_settings_file_that_may_not_be_read_is_a_matter_of_permission() {
     let home = home();
     let path = home.path().join("secret.conf");
     fs::write(&path, "").unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o000)).unwrap();
-    if fs::read(&path).is_ok() {
-        eprintln!("not tested: this user may read everything");
-        return;
+    for (path, mode) in [(home.path(), 0o755), (&path, 0o000)] {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
-    let output = program(home.path(), &["-c", path.to_str().unwrap()]).output().unwrap();
+    let args = ["-c", path.to_str().unwrap()];
+    let output = if fs::read(&path).is_err() {
+        output(&mut program(home.path(), &args))
+    } else {
+        // This user may read everything, so somebody else has to run it. Who cannot get at the
+        // program's folder can still run an open file.
+        let binary = fs::File::open(BINARY).unwrap();
+        let mut command = Command::new(format!("/proc/self/fd/{}", binary.as_raw_fd()));
+        output(command.args(args).uid(NOBODY).env_clear().env("HOME", home.path()))
+    };
     ends(&output, 77);
+    assert!(err(&output).contains("secret.conf"), "{}", err(&output));
 }
 
 #[test]
@@ -173,7 +179,7 @@ fn issue_8638_what_does_not_exist_here_is_refused() {
 fn a_serialize_type_that_is_none_is_refused() {
     let home = home();
     let mut command = program(home.path(), &[]);
-    let output = command.env("ROCKETMQ_SERIALIZE_TYPE", "PROTOBUF").output().unwrap();
+    let output = output(command.env("ROCKETMQ_SERIALIZE_TYPE", "PROTOBUF"));
     ends(&output, 78);
     let wanted = "ROCKETMQ_SERIALIZE_TYPE=PROTOBUF is neither JSON nor ROCKETMQ";
     assert!(err(&output).contains(wanted), "{}", err(&output));
@@ -185,7 +191,7 @@ fn a_log_directory_that_cannot_be_made_is_named() {
     let file = home.path().join("file");
     fs::write(&file, "").unwrap();
     let dir = file.join("logs");
-    let output = program(home.path(), &["--log-dir", dir.to_str().unwrap()]).output().unwrap();
+    let output = output(&mut program(home.path(), &["--log-dir", dir.to_str().unwrap()]));
     assert!(matches!(output.status.code(), Some(77 | 78)), "{}", err(&output));
     assert!(err(&output).contains("file/logs/namesrv.log"), "{}", err(&output));
 }
@@ -208,64 +214,14 @@ fn an_address_of_another_host_is_named_with_the_cure() {
     assert!(err(&output).contains("192.0.2.1:0 is not an address of this host: set bindAddress"));
 }
 
-/// A server that listens. Killed when dropped, if it still runs.
-struct Server {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    /// The boot line.
-    banner: String,
-    /// Lines before it.
-    before: Vec<String>,
-}
-
-impl Server {
-    /// Waits for the boot line.
-    fn start(command: &mut Command) -> Server {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
-        let stdout = BufReader::new(child.stdout.take().expect("piped"));
-        let (banner, before) = (String::new(), Vec::new());
-        let mut server = Server { child, stdout, banner, before };
-        loop {
-            let mut line = String::new();
-            let read = server.stdout.read_line(&mut line).unwrap();
-            assert_ne!(read, 0, "no boot line: {:?}, {:?}", server.before, server.child.wait());
-            if line.contains("boot success") {
-                server.banner = line;
-                return server;
-            }
-            server.before.push(line);
-        }
-    }
-
-    fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
-    }
-
-    /// Sends `signal`; the exit status that follows, and what was still printed.
-    fn stop(mut self, signal: Signal) -> (Option<i32>, String) {
-        kill_process(self.pid(), signal).unwrap();
-        let status = self.child.wait().unwrap();
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).unwrap();
-        (status.code(), rest)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn the_boot_line_has_serialize_type_and_the_address_that_listens() {
     for (value, kind) in [("", "JSON"), ("ROCKETMQ", "ROCKETMQ")] {
         let home = home();
         let mut command = program(home.path(), &["--bind-address=127.0.0.1", "--listen-port=0"]);
-        let server = Server::start(command.env("ROCKETMQ_SERIALIZE_TYPE", value));
+        let server = Program::boot(command.env("ROCKETMQ_SERIALIZE_TYPE", value));
         let words = format!("The Name Server boot success. serializeType={kind}, address ");
-        let address = server.banner.strip_prefix(&words).expect(&server.banner).trim_end();
+        let address = server.banner.strip_prefix(&words).expect(&server.banner);
         TcpStream::connect(address).expect(address);
         assert_eq!(server.stop(Signal::TERM).0, Some(0));
     }
@@ -276,7 +232,7 @@ fn term_and_int_end_well() {
     for signal in [Signal::TERM, Signal::INT] {
         let home = home();
         let args = ["--bind-address=127.0.0.1", "--listen-port=0"];
-        let server = Server::start(&mut program(home.path(), &args));
+        let server = Program::boot(&mut program(home.path(), &args));
         assert_eq!(server.stop(signal).0, Some(0), "{signal:?}");
     }
 }
@@ -285,9 +241,9 @@ fn term_and_int_end_well() {
 fn rocketmq_rust_9189_a_second_server_on_the_same_port_is_refused() {
     let home = home();
     let args = ["--bind-address=127.0.0.1", "--listen-port=0"];
-    let server = Server::start(&mut program(home.path(), &args));
-    let (_, port) = server.banner.trim_end().rsplit_once(':').unwrap();
-    let output = program(home.path(), &[args[0], "--listen-port", port]).output().unwrap();
+    let server = Program::boot(&mut program(home.path(), &args));
+    let port = server.port().to_string();
+    let output = output(&mut program(home.path(), &[args[0], "--listen-port", &port]));
     ends(&output, 69);
     assert!(err(&output).contains(&format!("127.0.0.1:{port} is in use")), "{}", err(&output));
     assert_eq!(server.stop(Signal::TERM).0, Some(0));
@@ -300,12 +256,12 @@ fn logs_go_to_the_directory_and_the_boot_line_to_both() {
     fs::write(&conf, "bindAddress=127.0.0.1\nlistenPort=0\nbrokerName=a\nlistenport=1\n").unwrap();
     let logs = home.path().join("deep/logs");
     let args = ["-c", conf.to_str().unwrap(), "--log-dir", logs.to_str().unwrap()];
-    let server = Server::start(&mut program(home.path(), &args));
+    let server = Program::boot(&mut program(home.path(), &args));
     assert_eq!(server.before, [""; 0]);
     let banner = server.banner.clone();
-    assert_eq!(server.stop(Signal::TERM), (Some(0), String::new()));
+    assert_eq!(server.stop(Signal::TERM), (Some(0), Vec::new()));
     let log = fs::read_to_string(logs.join("namesrv.log")).unwrap();
-    assert!(log.contains(&format!(" - {banner}")), "{log}");
+    assert!(log.contains(&format!(" - {banner}\n")), "{log}");
     for wanted in ["brokerName (line 3)", ":4: listenport has no effect; did you mean listenPort?"]
     {
         let line =
@@ -319,10 +275,10 @@ fn logs_go_to_the_directory_and_the_boot_line_to_both() {
 fn lines_on_standard_output_are_plain_and_the_boot_line_comes_once() {
     let home = home();
     let args = ["--bind-address=127.0.0.1", "--listen-port=0", "--max-connections=100000", "stray"];
-    let server = Server::start(&mut program(home.path(), &args));
-    let mut lines = server.before.concat() + &server.banner;
+    let server = Program::boot(&mut program(home.path(), &args));
+    let (before, banner) = (server.before.join("\n"), server.banner.clone());
     let (status, rest) = server.stop(Signal::TERM);
-    lines.push_str(&rest);
+    let lines = [before, banner, rest.join("\n")].join("\n");
     assert_eq!(status, Some(0));
     assert!(lines.contains(" WARN main - command line: stray belongs to no option"), "{lines}");
     assert!(!lines.contains('\u{1b}'), "{lines:?}");
@@ -334,11 +290,10 @@ fn the_open_files_limit_is_raised_as_far_as_allowed() {
     let hard = getrlimit(Resource::Nofile).maximum;
     let home = home();
     let args = ["--bind-address=127.0.0.1", "--listen-port=0"];
-    let binary = env!("CARGO_BIN_EXE_guidepost");
-    let script = format!("ulimit -S -n 64; exec {binary} {}", args.join(" "));
+    let script = format!("ulimit -S -n 64; exec {BINARY} {}", args.join(" "));
     let mut command = Command::new("/bin/sh");
     command.args(["-c", &script]).env_clear().env("HOME", home.path());
-    let server = Server::start(&mut command);
+    let server = Program::boot(&mut command);
     let same = Rlimit { current: hard, maximum: hard };
     let before = prlimit(Some(server.pid()), Resource::Nofile, same).unwrap();
     assert_eq!((before.current, before.maximum), (hard, hard));
@@ -349,11 +304,10 @@ fn the_open_files_limit_is_raised_as_far_as_allowed() {
 fn limits_too_low_to_start_are_named_with_the_cure() {
     for (ulimit, cure) in [("-n 20", "LimitNOFILE=1048576"), ("-l 64", "ulimit -l 512")] {
         let home = home();
-        let binary = env!("CARGO_BIN_EXE_guidepost");
-        let script = format!("ulimit {ulimit}; exec {binary} --listen-port 0");
+        let script = format!("ulimit {ulimit}; exec {BINARY} --listen-port 0");
         let mut command = Command::new("/bin/sh");
-        let output = command.args(["-c", &script]).env_clear().env("HOME", home.path()).output();
-        let output = output.unwrap();
+        command.args(["-c", &script]).env_clear().env("HOME", home.path());
+        let output = output(&mut command);
         ends(&output, 71);
         assert!(err(&output).contains(cure), "{}", err(&output));
     }

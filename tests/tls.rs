@@ -10,14 +10,14 @@ mod peer;
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::{Command, Output, Stdio};
-use std::thread;
+use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 use peer::{Pair, Secure, Shop, Ways};
 use support::conn::{Conn, Got};
 use support::frame::Request;
 use support::server::{self, Server};
+use support::{comes_true, program};
 
 /// How long a closing server may take.
 const CLOSED_WITHIN: Duration = Duration::from_secs(2);
@@ -51,11 +51,8 @@ fn served(server: &Server, ways: &Ways) -> Result<i64, String> {
 
 /// Waits until the log holds `text`.
 fn logged(shop: &Shop, text: &str) {
-    let began = Instant::now();
-    while !shop.log().contains(text) {
-        assert!(began.elapsed() < SERVED_WITHIN, "{text} is not in the log:\n{}", shop.log());
-        thread::sleep(Duration::from_millis(20));
-    }
+    let found = comes_true(SERVED_WITHIN, || shop.log().contains(text));
+    assert!(found, "{text} is not in the log:\n{}", shop.log());
 }
 
 #[test]
@@ -304,11 +301,8 @@ fn shown(server: &Server, shop: &Shop) -> rustls::pki_types::CertificateDer<'sta
 
 /// Waits until new connections get this pair.
 fn wait_for(server: &Server, shop: &Shop, pair: &Pair) {
-    let began = Instant::now();
-    while shown(server, shop) != pair.der() {
-        assert!(began.elapsed() < SERVED_WITHIN, "not served; the log:\n{}", shop.log());
-        thread::sleep(Duration::from_millis(50));
-    }
+    let is_served = comes_true(SERVED_WITHIN, || shown(server, shop) == pair.der());
+    assert!(is_served, "not served; the log:\n{}", shop.log());
 }
 
 #[test]
@@ -377,19 +371,15 @@ fn a_new_trust_file_counts_for_new_connections() {
     let stranger = Ways::trusting(&shop).showing(&stranger);
     assert!(served(&server, &stranger).is_err());
     shop.write("ca.pem", &fs::read_to_string(other.path("ca.pem")).unwrap());
-    let began = Instant::now();
-    while served(&server, &stranger) != Ok(22) {
-        assert!(began.elapsed() < SERVED_WITHIN, "the log:\n{}", shop.log());
-        thread::sleep(Duration::from_millis(50));
-    }
+    let is_in = comes_true(SERVED_WITHIN, || served(&server, &stranger) == Ok(22));
+    assert!(is_in, "the log:\n{}", shop.log());
     assert!(served(&server, &client).is_err());
     assert_eq!(old.ask(get("none")).unwrap().code(), 22, "who is in stays in");
 }
 
 /// The `openssl` command's output; `None` if it is not installed, which only a developer may do.
 fn openssl(args: &[&str]) -> Option<Output> {
-    let output = Command::new("openssl").args(args).stdin(Stdio::null()).output();
-    match output {
+    match program::try_output(Command::new("openssl").args(args)) {
         Ok(output) => Some(output),
         Err(e) if std::env::var("CI").is_ok_and(|ci| ci == "true") => {
             panic!("the `openssl` command is missing: {e}")
@@ -523,19 +513,10 @@ fn what_cannot_be_served_keeps_the_server_from_starting() {
     for (args, wanted) in cases {
         let last: &[&str] =
             if args.last() == Some(&"--tls-server-key-path") { &[&key] } else { &[] };
-        let output = Command::new(env!("CARGO_BIN_EXE_guidepost"))
-            .args([
-                "--listen-port=0",
-                "--tls-test-mode-enable=false",
-                "--tls-server-mode=enforcing",
-            ])
-            .args(args)
-            .args(last)
-            .env_clear()
-            .env("HOME", shop.path(""))
-            .stdin(Stdio::null())
-            .output()
-            .unwrap();
+        let all =
+            ["--listen-port=0", "--tls-test-mode-enable=false", "--tls-server-mode=enforcing"];
+        let all = [&all, args, last].concat();
+        let output = program::output(&mut program::program(&shop.path(""), &all));
         let text = text_of(&output);
         assert_eq!(output.status.code(), Some(78), "{args:?}: {text}");
         assert!(text.contains(wanted) && text.contains("tls.server.mode=disabled"), "{text}");

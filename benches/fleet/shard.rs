@@ -23,9 +23,13 @@ pub struct Shard {
 impl Shard {
     /// A shard that answers with headers of this kind.
     pub fn new(kind: HeaderKind, table: &RouteTable) -> Shard {
+        Shard::over(kind, super::view(table))
+    }
+
+    /// One that sees this.
+    pub fn over(kind: HeaderKind, view: View) -> Shard {
         let (mut senders, lanes) = lanes(1, Arc::new(|| {}));
         let desk = Desk::new(senders.remove(0), kind, Arc::default(), Clock::start());
-        let view = super::view(table);
         Shard { view, desk, lanes, received: Vec::new(), out: Vec::with_capacity(4096) }
     }
 
@@ -40,8 +44,14 @@ impl Shard {
 
     /// Takes one request out of the writer's lane.
     pub fn empty_lane(&mut self) {
-        assert_eq!(self.lanes.drain(1, &mut self.received), 1);
+        assert_eq!(self.take_sent(1), 1);
+    }
+
+    /// Takes up to `most` requests out of the writer's lane. How many there were.
+    pub fn take_sent(&mut self, most: usize) -> usize {
+        let count = self.lanes.drain(most, &mut self.received);
         self.received.clear();
+        count
     }
 }
 
@@ -62,7 +72,8 @@ pub fn heartbeat(kind: HeaderKind) -> Vec<u8> {
     encode(kind, 904, 2, &ext)
 }
 
-fn encode(kind: HeaderKind, code: i32, flag: i32, ext: &[(&str, &str)]) -> Vec<u8> {
+/// A request without a body.
+pub fn encode(kind: HeaderKind, code: i32, flag: i32, ext: &[(&str, &str)]) -> Vec<u8> {
     let request = Request { code, opaque: Opaque(123_456), flag, version: 513, ext, body: b"" };
     let mut out = Vec::new();
     request.encode(kind, &mut out);

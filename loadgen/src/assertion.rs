@@ -7,6 +7,7 @@ use hdrhistogram::Histogram;
 
 use crate::compare::Spread;
 use crate::failure::Failure;
+use crate::process::mebibytes;
 use crate::record::{Record, Run, Verdict};
 use crate::tape::Timing;
 
@@ -180,7 +181,7 @@ impl Figure {
             Figure::Cpu => run.server_us_per_answer(),
             Figure::Rss => {
                 let server = run.cost.as_ref().and_then(|cost| cost.server.as_ref());
-                server.map(|server| server.rss_bytes as f64 / f64::from(1 << 20))
+                server.map(|server| mebibytes(server.rss_bytes))
             }
         })
     }

@@ -6,8 +6,9 @@ use std::path::Path;
 
 use crate::check::{Expect, FloorBytes};
 use crate::failure::Failure;
-use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
+use crate::floor::{FloorChild, answer_bytes};
 use crate::live::Nobody;
+use crate::measure::whole;
 use crate::process::Process;
 use crate::record::Run;
 use crate::run::{Load, Target, run};
@@ -31,10 +32,7 @@ pub fn ceiling(
     floor_cpu: Option<usize>,
     stop: &Stop,
 ) -> Result<f64, Failure> {
-    let bytes = |kind| {
-        let mean = of.answer_bytes(kind).unwrap_or(0.0);
-        format!("{mean:.0}").parse().unwrap_or(ANSWER_BYTES_MIN).max(ANSWER_BYTES_MIN)
-    };
+    let bytes = |kind| answer_bytes(of.answer_bytes(kind));
     let bytes = FloorBytes { hit: bytes("hit"), miss: bytes("miss") };
     let child = FloorChild::spawn(program, bytes, floor_cpu)?;
     let target = Target {
@@ -74,8 +72,7 @@ pub fn words(ceiling: f64, rate: f64) -> (String, bool) {
 
 /// Keeps the ceiling with a run.
 pub fn note(run: &mut Run, ceiling: f64) {
-    let whole = format!("{ceiling:.0}").parse().unwrap_or(0);
-    run.totals.counts.insert(COUNT.to_owned(), whole);
+    run.totals.counts.insert(COUNT.to_owned(), whole(ceiling));
 }
 
 #[cfg(test)]

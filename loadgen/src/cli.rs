@@ -438,6 +438,7 @@ impl CheckArgs {
             timeout_ms: 3000,
             lateness_bound_us: crate::measure::whole(self.within * 1e3),
             pin: self.pin.clone(),
+            at_once: false,
         }
     }
 }
@@ -508,6 +509,7 @@ impl LoadArgs {
             timeout_ms: self.timeout_ms,
             lateness_bound_us: self.lateness_bound_us,
             pin: self.pin.clone(),
+            at_once: false,
         })
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Expect, FloorBytes};
 use crate::failure::{Failure, run_failure};
-use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
+use crate::floor::{FloorChild, answer_bytes};
 use crate::live::Onlooker;
 use crate::process::Process;
 use crate::record::Run;
@@ -157,14 +157,7 @@ fn learn_bytes(
             result.totals.error_examples.first().map_or("none at all", String::as_str)
         )));
     }
-    // A kind that is not asked for is not answered either.
-    let bytes = |mean: Option<f64>| mean.map_or(ANSWER_BYTES_MIN, whole_bytes);
-    Ok(FloorBytes { hit: bytes(hit), miss: bytes(miss) })
-}
-
-fn whole_bytes(mean: f64) -> usize {
-    // All answers of a fleet have one length; the mean is whole but for a server that varies.
-    format!("{mean:.0}").parse().unwrap_or(ANSWER_BYTES_MIN)
+    Ok(FloorBytes { hit: answer_bytes(hit), miss: answer_bytes(miss) })
 }
 
 fn summary(floor_bytes: FloorBytes, floor_cpu: Option<usize>, rounds: Vec<Round>) -> Comparison {

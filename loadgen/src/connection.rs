@@ -321,7 +321,7 @@ mod tests {
         fn new() -> Self {
             let miss_bytes = answer(OPAQUE_FIRST).len();
             let expect = Expect::Floor(FloorBytes { hit: 0, miss: miss_bytes });
-            let measured = Measured::onto(Collector::new(WINDOW).tape());
+            let measured = Measured::onto(Collector::new(WINDOW).tape(&[]));
             Desk { checker: Checker::new(expect), measured, miss_bytes }
         }
 

@@ -10,12 +10,10 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::failure::{Failure, run_failure};
-use crate::fleet::{Asked, Fleet, broker_addr, broker_name};
+use crate::fleet::{Asked, Fleet};
+use crate::registrar::{Prepared, Registrar};
 use crate::stop::Stop;
-use crate::wire::{
-    BROKER_HEARTBEAT, FRAME_BYTES_MAX, Frame, REGISTER_BROKER, ROUTE_BY_TOPIC, Request, SUCCESS,
-    first_frame,
-};
+use crate::wire::{FRAME_BYTES_MAX, Frame, ROUTE_BY_TOPIC, Request, SUCCESS, first_frame};
 
 /// How often real brokers tell that they are alive.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
@@ -23,8 +21,6 @@ const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 const CALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes sent at once.
 const PIECE_BYTES: usize = 32 << 10;
-/// Topics in one registration: about 4 MB of body, well below the frame limit.
-const TOPICS_PER_CALL: usize = 20_000;
 
 /// What filling took.
 #[derive(Debug, Clone, Serialize)]
@@ -55,10 +51,9 @@ type Hold = (mpsc::Sender<()>, JoinHandle<Result<(), Failure>>);
 pub fn fill(target: SocketAddr, fleet: &Fleet, stop: &Stop) -> Result<HeldFleet, Failure> {
     let (report, brokers) = register_brokers(target, fleet, |_| None, stop)?;
     let (stop_holding, asked_to_stop) = mpsc::channel();
-    let cluster = fleet.cluster.clone();
     let hold = std::thread::Builder::new()
         .name("hold".into())
-        .spawn(move || hold(brokers, &cluster, &asked_to_stop))
+        .spawn(move || hold(brokers, &asked_to_stop))
         .map_err(|e| run_failure(format!("cannot start a thread: {e}")))?;
     Ok(HeldFleet { report, hold: Some((stop_holding, hold)) })
 }
@@ -82,8 +77,9 @@ pub fn register(
     stop: &Stop,
 ) -> Result<(FillReport, Vec<Registered>), Failure> {
     let (report, brokers) = register_brokers(target, fleet, zone, stop)?;
-    let handed_over = |broker: Broker| {
-        let (socket, data_version) = (broker.caller.socket, broker.data_version);
+    let handed_over = |broker: Registrar| {
+        let data_version = broker.data_version();
+        let socket = broker.into_caller().socket;
         socket.set_nonblocking(true).map(|()| Registered { socket, data_version })
     };
     let brokers: Result<Vec<Registered>, _> = brokers.into_iter().map(handed_over).collect();
@@ -95,7 +91,7 @@ fn register_brokers(
     fleet: &Fleet,
     zone: impl Fn(u32) -> Option<&'static str>,
     stop: &Stop,
-) -> Result<(FillReport, Vec<Broker>), Failure> {
+) -> Result<(FillReport, Vec<Registrar>), Failure> {
     let start = Instant::now();
     let mut report = FillReport { calls: 0, body_bytes: 0, seconds: 0.0 };
     let mut brokers = Vec::new();
@@ -103,30 +99,25 @@ fn register_brokers(
         if stop.asked() {
             return Err(run_failure("stopped while filling"));
         }
-        let mut broker = Broker::connect(target, fleet, number)?;
-        broker.zone = zone(number);
-        // An empty table first: a first registration with a single topic would be refused, as it
-        // is taken for the announcement of a new topic by a broker that should be known.
-        broker.register(fleet, &[], &mut report)?;
+        let broker = Prepared::new(fleet, number, None).in_zone(zone(number));
+        let mut broker = broker.connect(target)?;
         let topics: Vec<u32> = fleet.topics_of(number).collect();
-        for some in topics.chunks(TOPICS_PER_CALL) {
-            broker.register(fleet, some, &mut report)?;
-        }
+        let (calls, bytes) = broker.register_all(fleet, &topics)?;
+        report.calls += calls;
+        report.body_bytes += bytes;
         brokers.push(broker);
     }
     report.seconds = start.elapsed().as_secs_f64();
     if let Some(broker) = brokers.first_mut() {
-        broker.check_route(fleet, 0)?;
-        broker.check_route(fleet, fleet.topics - 1)?;
+        check_route(broker, fleet, 0)?;
+        check_route(broker, fleet, fleet.topics - 1)?;
     }
     Ok((report, brokers))
 }
 
-fn hold(mut brokers: Vec<Broker>, cluster: &str, stop: &mpsc::Receiver<()>) -> Result<(), Failure> {
+fn hold(mut brokers: Vec<Registrar>, stop: &mpsc::Receiver<()>) -> Result<(), Failure> {
     while stop.recv_timeout(HEARTBEAT_EVERY) == Err(RecvTimeoutError::Timeout) {
-        for broker in &mut brokers {
-            broker.heartbeat(cluster)?;
-        }
+        brokers.iter_mut().try_for_each(Registrar::heartbeat)?;
     }
     Ok(())
 }
@@ -159,71 +150,18 @@ impl Drop for HeldFleet {
     }
 }
 
-struct Broker {
-    number: u32,
-    name: String,
-    addr: String,
-    caller: Caller,
-    data_version: u64,
-    zone: Option<&'static str>,
-}
-
-impl Broker {
-    fn connect(target: SocketAddr, fleet: &Fleet, number: u32) -> Result<Self, Failure> {
-        let caller = Caller::connect(target)
-            .map_err(|e| run_failure(format!("broker {number} of {}: {e}", fleet.brokers)))?;
-        let (name, addr) = (broker_name(number), broker_addr(number));
-        Ok(Self { number, name, addr, caller, data_version: 0, zone: None })
-    }
-
-    fn register(
-        &mut self,
-        fleet: &Fleet,
-        topics: &[u32],
-        report: &mut FillReport,
-    ) -> Result<(), Failure> {
-        self.data_version += 1;
-        let body = fleet.registration_body(topics, self.data_version);
-        report.calls += 1;
-        report.body_bytes += body.len() as u64;
-        let mut fields = vec![
-            ("brokerName", self.name.as_str()),
-            ("brokerAddr", &self.addr),
-            ("clusterName", &fleet.cluster),
-            ("haServerAddr", &self.addr),
-            ("brokerId", "0"),
-            ("enableActingMaster", "false"),
-            ("compressed", "false"),
-            ("bodyCrc32", "0"),
-        ];
-        fields.extend(self.zone.map(|zone| ("__ZONE_NAME", zone)));
-        let done = self.caller.call_for_success(REGISTER_BROKER, &fields, body.as_bytes());
-        done.map_err(|why| run_failure(format!("registration of broker {}: {why}", self.number)))
-    }
-
-    fn heartbeat(&mut self, cluster: &str) -> Result<(), Failure> {
-        let fields = [
-            ("clusterName", cluster),
-            ("brokerAddr", &self.addr),
-            ("brokerName", self.name.as_str()),
-            ("brokerId", "0"),
-        ];
-        let done = self.caller.call_for_success(BROKER_HEARTBEAT, &fields, b"");
-        done.map_err(|why| run_failure(format!("heartbeat of broker {}: {why}", self.number)))
-    }
-
-    fn check_route(&mut self, fleet: &Fleet, topic: u32) -> Result<(), Failure> {
-        let name = String::from_utf8_lossy(&Asked::Topic(topic).name()).into_owned();
-        let checked = self.caller.call(ROUTE_BY_TOPIC, &[("topic", &name)], b"", |frame| {
-            if frame.code != SUCCESS {
-                return Err(String::from_utf8_lossy(frame.header).into_owned());
-            }
-            fleet.check_route(topic, frame.body)
-        });
-        checked
-            .and_then(|route| route)
-            .map_err(|why| run_failure(format!("the route of {name} after filling: {why}")))
-    }
+/// Asks whether the route of a topic is what was registered.
+fn check_route(broker: &mut Registrar, fleet: &Fleet, topic: u32) -> Result<(), Failure> {
+    let name = String::from_utf8_lossy(&Asked::Topic(topic).name()).into_owned();
+    let checked = broker.caller().call(ROUTE_BY_TOPIC, &[("topic", &name)], b"", |frame| {
+        if frame.code != SUCCESS {
+            return Err(String::from_utf8_lossy(frame.header).into_owned());
+        }
+        fleet.check_route(topic, frame.body)
+    });
+    checked
+        .and_then(|route| route)
+        .map_err(|why| run_failure(format!("the route of {name} after filling: {why}")))
 }
 
 /// One question at a time over a blocking socket.

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::Write as _;
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use serde::Serialize;
 
 use crate::failure::{Failure, usage};
@@ -106,6 +109,33 @@ impl Fleet {
         }
         body.push_str("},\"topicQueueMappingDetailMap\":{},\"topicQueueMappingInfoMap\":{}}}");
         body
+    }
+
+    /// The same compressed: a zlib stream over texts and counts, each text after its length.
+    pub fn compressed_body_with(
+        &self,
+        topics: &[u32],
+        counter: u64,
+        queues_of: impl Fn(u32) -> u64,
+        effort: Compression,
+    ) -> Vec<u8> {
+        let length = |count: usize| u32::try_from(count).expect("below 2^32").to_be_bytes();
+        let mut zlib = ZlibEncoder::new(Vec::new(), effort);
+        let mut put = |bytes: &[u8]| zlib.write_all(bytes).expect("a Vec takes every byte");
+        let version = data_version(counter);
+        put(&length(version.len()));
+        put(version.as_bytes());
+        put(&length(topics.len()));
+        for &topic in topics {
+            let (name, queues) = (topic_text(topic), queues_of(topic));
+            let text = format!("{name} {queues} {queues} {PERM_READ_WRITE} SINGLE_TAG {{}}");
+            put(&length(text.len()));
+            put(text.as_bytes());
+        }
+        put(&length(2));
+        put(b"[]"); // no filter servers
+        put(&length(0)); // no queue mappings
+        zlib.finish().expect("a Vec takes every byte")
     }
 
     /// Whether a route answer says what was registered for the topic, in any order.

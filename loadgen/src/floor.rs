@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use crate::check::FloorBytes;
 use crate::failure::{Failure, run_failure, usage};
 use crate::fleet::{Asked, KIND_ABSENT, KIND_AT};
+use crate::measure::whole;
 use crate::wire::{
     OPAQUE_DIGITS, OPAQUE_FIRST, RouteQuery, SUCCESS, TOPIC_NOT_EXIST, append_frame,
 };
@@ -33,6 +34,15 @@ struct Answer {
 /// The shortest frame that can be answered with.
 pub const ANSWER_BYTES_MIN: usize = 48;
 const PREFIX_BYTES: usize = 8;
+
+/// The length to answer with where a server's answers have this mean. All answers of a fleet have
+/// one length: the mean is whole but for a server that varies. A kind that nobody asked for, or
+/// answered, needs none.
+pub fn answer_bytes(mean: Option<f64>) -> usize {
+    let bytes = usize::try_from(whole(mean.unwrap_or_default())).unwrap_or(ANSWER_BYTES_MAX);
+    bytes.clamp(ANSWER_BYTES_MIN, ANSWER_BYTES_MAX)
+}
+
 /// The longest one: the floor is for route answers, not for topic lists.
 pub const ANSWER_BYTES_MAX: usize = 1 << 20;
 

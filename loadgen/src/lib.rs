@@ -71,3 +71,7 @@ pub mod tape;
 pub mod versus;
 pub mod watch;
 pub mod wire;
+
+#[cfg(test)]
+#[path = "../tests/stub/mod.rs"]
+mod stub;

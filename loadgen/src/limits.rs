@@ -59,6 +59,15 @@ pub fn pin(cpus: &[usize]) -> Result<(), Failure> {
     }
 }
 
+/// Binds the calling thread, which has this number among its like, to one of these CPUs, again from
+/// the first when there are too few; to none if there are none.
+///
+/// # Errors
+/// As of [`pin`].
+pub fn pin_to_one_of(cpus: &[usize], number: usize) -> Result<(), Failure> {
+    if cpus.is_empty() { Ok(()) } else { pin(&[cpus[number % cpus.len()]]) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

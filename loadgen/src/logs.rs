@@ -207,7 +207,7 @@ mod tests {
     fn record() -> Record {
         let window = Window { begin_ns: 2 * NANOS_PER_SECOND, end_ns: 4 * NANOS_PER_SECOND };
         let mut collector = Collector::new(window);
-        let mut tape = collector.tape();
+        let mut tape = collector.tape(&[]);
         for second in 0..4 {
             tape.at(second * NANOS_PER_SECOND);
             for value in 1..=(second + 1) * 300 {

@@ -1,6 +1,10 @@
 //! Who goes first when the generator shares a CPU with work that it measures beside.
 
 use rustix::process::setpriority_process;
+use thread_priority::{
+    RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
+    set_thread_priority_and_policy, thread_native_id,
+};
 
 /// As `nice` counts: the generator's threads go first, what runs beside them does not.
 const FIRST: i32 = -15;
@@ -20,6 +24,18 @@ pub fn usual() {
     let _ = setpriority_process(None, USUAL);
 }
 
+/// Lets the calling thread have its CPU the moment it wants it. What goes [`first`] may still wait
+/// for as long as the kernel lets a thread run before it looks for another, some milliseconds.
+/// Returns whether that was allowed: it takes root, or `CAP_SYS_NICE`, and real-time budget in the
+/// control group.
+///
+/// Only for a thread that sleeps between its pieces of work and starts no other: one that does not
+/// would take the CPU from all others, and the kernel takes it away for a twentieth of each second.
+pub fn at_once() -> bool {
+    let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+    set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).is_ok()
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::process::getpriority_process;
@@ -37,5 +53,15 @@ mod tests {
             (first == inherited, priority() == 0 || first == before)
         });
         assert_eq!(in_thread.join().unwrap(), (true, true));
+    }
+
+    #[test]
+    fn a_thread_goes_at_once_exactly_when_it_is_said_to() {
+        // Not the same permission as going first: a thread may have either without the other.
+        let policy = || thread_priority::thread_schedule_policy().unwrap();
+        let in_thread = std::thread::spawn(move || (at_once(), policy()));
+        let (at_once, policy) = in_thread.join().unwrap();
+        let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+        assert_eq!(policy == fifo, at_once);
     }
 }

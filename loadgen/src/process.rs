@@ -55,6 +55,11 @@ pub struct Process {
     pub cpus_allowed: String,
 }
 
+/// Bytes as MiB.
+pub fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
 impl Process {
     /// The process with this id.
     ///

@@ -316,7 +316,8 @@ impl Run {
 
 /// Members of a configuration that decide how load is made, and not which: they are no part of
 /// [`Record::workload_hash`].
-const NO_WORKLOAD: [&str; 5] = ["fill", "lateness_bound_us", "pin", "threads", "timeout_ms"];
+const NO_WORKLOAD: [&str; 6] =
+    ["at_once", "fill", "lateness_bound_us", "pin", "threads", "timeout_ms"];
 
 impl Record {
     /// A record of these runs, without assertions.

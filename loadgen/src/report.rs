@@ -6,7 +6,7 @@ use crate::compare::{Comparison, Spread};
 use crate::fill::FillReport;
 use crate::fleet::Fleet;
 use crate::measure::Percentiles;
-use crate::process::Usage;
+use crate::process::{Usage, mebibytes};
 use crate::record::{Cost, Record, Run};
 use crate::run::Load;
 use crate::tape::Timing;
@@ -163,7 +163,7 @@ fn usage_words(out: &mut String, who: &str, usage: &Usage, cost: &Cost) {
              {:.3} waiting, {:.3} forced",
             usage.cpu_ns as f64 / 1e3 / answers,
             usage.cpu_source,
-            usage.rss_bytes as f64 / f64::from(1 << 20),
+            mebibytes(usage.rss_bytes),
             usage.voluntary_switches as f64 / answers,
             usage.forced_switches as f64 / answers,
         ),

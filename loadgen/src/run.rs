@@ -19,12 +19,13 @@ use crate::live::Onlooker;
 use crate::measure::{Counts, Errors, Window, histogram, nanos};
 use crate::pace::{Arrivals, OpenLoop, Schedule};
 use crate::preflight;
+use crate::priority;
 use crate::process::Process;
 use crate::record::{Run, Times};
 use crate::shape::{Plan, Shape};
 use crate::sources::{self, Ending, Sources};
 use crate::stop::Stop;
-use crate::tape::{Collector, Timing};
+use crate::tape::{Collector, Tape, Timing};
 use crate::watch::{Answered, Found, Intent, Watch, summary};
 use crate::wire::RouteQuery;
 
@@ -69,6 +70,9 @@ pub struct Load {
     pub lateness_bound_us: u64,
     /// The CPUs of the generator, one a thread, again from the first when there are too few.
     pub pin: Vec<usize>,
+    /// Whether the generator has these CPUs the moment it wants them, if the system allows it. For
+    /// an open loop whose CPU is shared with work that it measures beside.
+    pub at_once: bool,
 }
 
 /// Whom a run is made against.
@@ -119,12 +123,14 @@ pub fn run(
     let (window, open) = (load.window(), load.open_loop());
     let mut collector = Collector::new(window);
     let answered: Vec<Answered> = shares.iter().map(|_| Answered::default()).collect();
+    // Before the first moment that counts: they take the kernel a while.
+    let tapes: Vec<Tape> = shares.iter().map(|_| collector.tape(&Timing::OF_QUERIES)).collect();
     let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let found = std::thread::scope(|scope| {
         let (alive, all_done) = mpsc::channel::<()>();
         let (mut threads, mut gates) = (Vec::new(), Vec::new());
-        for (index, (numbers, connections)) in shares.drain(..).enumerate() {
-            let (alive, answered, tape) = (alive.clone(), &answered[index], collector.tape());
+        for (index, ((numbers, connections), tape)) in shares.drain(..).zip(tapes).enumerate() {
+            let (alive, answered) = (alive.clone(), &answered[index]);
             let (gate, looked) = mpsc::channel::<()>();
             gates.push(gate);
             let engine = Engine {
@@ -138,9 +144,9 @@ pub fn run(
                 stop,
             };
             let body = move || {
-                if !load.pin.is_empty() {
-                    limits::pin(&[load.pin[index % load.pin.len()]])?;
-                }
+                limits::pin_to_one_of(&load.pin, index)?;
+                // Where it is refused, the lateness shows what that costs.
+                let _ = load.at_once && priority::at_once();
                 let measured = engine.run(connections, tape);
                 drop(alive); // tells the sampler that there is nothing more to wait for
                 // Not before the last look: an ended thread has no CPU time to look at.

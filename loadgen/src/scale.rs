@@ -10,9 +10,9 @@ mod crowd;
 mod expiry;
 mod shards;
 mod size;
+mod startup;
 mod writes;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -26,17 +26,15 @@ use crate::host::Host;
 use crate::launch::{self, Recipe, Server};
 use crate::limits;
 use crate::live::Nobody;
-use crate::loads;
+use crate::loads::{self, BenchArgs};
 use crate::preflight;
 use crate::priority;
 use crate::record::Run;
-use crate::registrar::{Form, Registrar};
+use crate::registrar::{Form, Prepared, Registrar};
 use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 use crate::table::{self, Finding};
 
-/// Topics in one registration when a broker has more than fit a frame.
-const TOPICS_PER_CALL: usize = 20_000;
 /// Topics asked about while times count: few enough for the warm-up to see them all, since the
 /// first answer of each is compared with the registration, which takes the generator a while.
 const TOPICS_ASKED: u32 = 256;
@@ -62,6 +60,8 @@ pub enum Part {
     Wide,
     /// 1 000 brokers with 1 000 topics each go at once
     Expiry,
+    /// 1 000 brokers with 1 000 topics each come at once, to a server that has just been started
+    Startup,
     /// 18 000 connections, idle and active
     Connections,
     /// 8 000 connections a second that say nothing
@@ -79,57 +79,38 @@ pub struct ScaleArgs {
     /// The server: its name, and the command that starts it with {port} where the port belongs
     #[arg(long, value_name = "NAME=COMMAND")]
     pub server: Recipe,
-    /// How often each figure is measured
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub bench: BenchArgs,
     /// Length of one measurement
-    #[arg(long, default_value_t = 3.0)]
+    #[arg(long, default_value = "3", value_parser = loads::seconds)]
     pub seconds: f64,
     /// The most topics of `size`
     #[arg(long, default_value_t = 1_000_000)]
     pub most_topics: u32,
-    /// The connections of `connections`
-    #[arg(long, default_value_t = 18_000)]
-    pub crowd: u32,
-    /// The CPU of the generator
-    #[arg(long, default_value_t = 1)]
-    pub pin: usize,
-    /// The server's port; if more than one is started, the others follow
-    #[arg(long, default_value_t = 20_876)]
-    pub first_port: u16,
-    /// Where the server's output goes [default: a folder of its own]
-    #[arg(long)]
-    pub logs: Option<PathBuf>,
 }
 
-/// Measures one part and prints its table. Returns whether every number may be used.
+/// Measures one part and prints its table, of what there is when it is ended early. Returns whether
+/// every number may be used.
 ///
 /// # Errors
-/// When a server cannot be started, or a run or a registration fails.
+/// When a server cannot be started, a run or a registration fails, or it was stopped.
 pub fn scale(args: &ScaleArgs, stop: &Stop) -> Result<bool, Failure> {
     let host = Host::now();
-    preflight::raise_open_files(u64::from(args.crowd) + 64)?;
+    preflight::raise_open_files(u64::from(args.bench.crowd) + 64)?;
     let cpus = limits::cpus_allowed();
-    limits::pin(&[args.pin])?;
-    let mut stage = Stage { args, stop, cpus, findings: Vec::new(), invalid: Vec::new() };
+    limits::pin(&[args.bench.pin])?;
+    let mut stage = Stage::new(args, stop, cpus);
     println!("{}", table::card(&host));
     println!("server: {}", args.server.command());
-    match args.part {
-        Part::Size => size::measure(&mut stage)?,
-        Part::Storm => writes::storm(&mut stage, Form::Raw)?,
-        Part::StormCompressed => writes::storm(&mut stage, Form::Compressed)?,
-        Part::Large => writes::large(&mut stage)?,
-        Part::Churn => writes::churn(&mut stage)?,
-        Part::Wide => writes::wide(&mut stage)?,
-        Part::Expiry => expiry::measure(&mut stage)?,
-        Part::Connections => crowd::connections(&mut stage)?,
-        Part::Closes => crowd::closes(&mut stage)?,
-        Part::Shards => shards::measure(&mut stage)?,
-    }
+    let measured = stage.measure();
     println!("\n{}", Finding::head());
     stage.findings.iter().for_each(|finding| println!("{}", finding.row()));
     stage.invalid.iter().for_each(|why| println!("INVALID: {why}"));
-    Ok(stage.invalid.is_empty())
+    if let Err(failure) = &measured {
+        println!("INCOMPLETE: {failure}");
+    }
+    measured.map(|()| stage.invalid.is_empty())
 }
 
 /// What all parts work with.
@@ -138,8 +119,12 @@ struct Stage<'a> {
     stop: &'a Stop,
     /// CPUs of the server: all that this process had before it was pinned.
     cpus: Vec<usize>,
+    /// Brokers that are only there: they tell that they are alive before each run.
+    held: Vec<Registrar>,
     findings: Vec<Finding>,
     invalid: Vec<String>,
+    /// What ended the rounds before their number.
+    ended_by: Option<Failure>,
 }
 
 /// What the other threads of a measurement look at: whether it is over.
@@ -152,15 +137,57 @@ impl Over<'_> {
     }
 }
 
-impl Stage<'_> {
+impl<'a> Stage<'a> {
+    fn new(args: &'a ScaleArgs, stop: &'a Stop, cpus: Vec<usize>) -> Self {
+        let (held, findings, invalid) = (Vec::new(), Vec::new(), Vec::new());
+        Self { args, stop, cpus, held, findings, invalid, ended_by: None }
+    }
+
+    fn measure(&mut self) -> Result<(), Failure> {
+        match self.args.part {
+            Part::Size => size::measure(self),
+            Part::Storm => writes::storm(self, Form::Raw),
+            Part::StormCompressed => writes::storm(self, Form::Compressed),
+            Part::Large => writes::large(self),
+            Part::Churn => writes::churn(self),
+            Part::Wide => writes::wide(self),
+            Part::Expiry => expiry::measure(self),
+            Part::Startup => startup::measure(self),
+            Part::Connections => crowd::connections(self),
+            Part::Closes => crowd::closes(self),
+            Part::Shards => shards::measure(self),
+        }?;
+        self.ended_by.take().map_or(Ok(()), Err)
+    }
+
+    /// Makes so many rounds. A failure, Ctrl-C among them, ends them and all that would follow, and
+    /// is told in the end: the part goes on to say what it found until then.
+    fn rounds(&mut self, count: u32, mut round: impl FnMut(&mut Self) -> Result<(), Failure>) {
+        for _ in 0..count {
+            if self.ended_by.is_none() {
+                self.ended_by = round(self).err();
+            }
+        }
+    }
+
+    /// Keeps brokers that have nothing more to do. A server forgets one that is silent for two
+    /// minutes, and what is measured takes longer.
+    fn hold(&mut self, brokers: impl IntoIterator<Item = Registrar>) {
+        self.held.extend(brokers);
+    }
+
+    fn keep_alive(&mut self) -> Result<(), Failure> {
+        self.held.iter_mut().try_for_each(Registrar::heartbeat)
+    }
+
     fn go_on(&self) -> Result<(), Failure> {
         if self.stop.asked() { Err(run_failure("stopped before the end")) } else { Ok(()) }
     }
 
     /// Starts the server, which has all CPUs, on the port with this number.
     fn start(&self, number: u16) -> Result<Server, Failure> {
-        let logs = self.args.logs.clone().unwrap_or_else(launch::log_folder);
-        let port = self.args.first_port.saturating_add(number);
+        let logs = self.args.bench.logs.clone().unwrap_or_else(launch::log_folder);
+        let port = self.args.bench.first_port.saturating_add(number);
         self.args.server.start(port, &logs, Some(&self.cpus))
     }
 
@@ -174,15 +201,11 @@ impl Stage<'_> {
         let mut brokers = Vec::new();
         for number in 0..fleet.brokers {
             self.go_on()?;
-            let mut broker = Registrar::connect(server.address, fleet, number, timeout_ms)?;
-            // A first registration with one topic would be taken for a new topic's announcement.
+            let broker = Prepared::new(fleet, number, timeout_ms);
+            let mut broker = broker.connect(server.address)?;
             let topics: Vec<u32> = fleet.topics_of(number).collect();
-            for some in std::iter::once(&[][..]).chain(topics.chunks(TOPICS_PER_CALL)) {
-                broker.prepare(fleet, some, Form::Raw)?;
-                broker.change();
-                broker.register()?;
-            }
-            broker.prepare(fleet, &[], Form::Raw)?;
+            broker.register_all(fleet, &topics)?;
+            broker.prepare(fleet, &[], Form::Raw);
             brokers.push(broker);
         }
         Ok(brokers)
@@ -196,7 +219,7 @@ impl Stage<'_> {
 
     /// A closed loop, for CPU a query.
     fn closed(&self, target: &Target, connections: u32, depth: usize, topics: u32) -> Load {
-        let (seconds, pin) = (self.args.seconds, self.args.pin);
+        let (seconds, pin) = (self.args.seconds, self.args.bench.pin);
         Load { topics, ..loads::closed(target.address, connections, depth, seconds, pin) }
     }
 
@@ -204,13 +227,16 @@ impl Stage<'_> {
     fn open(&self, target: &Target, fleet: &Fleet) -> Load {
         let topics = fleet.topics.min(TOPICS_ASKED);
         let closed = self.closed(target, 64, 1, topics);
-        Load { rate: Some(RATE), warmup_seconds: 1.0, ..closed }
+        Load { rate: Some(RATE), warmup_seconds: 1.0, at_once: true, ..closed }
     }
 
     /// One run; what makes it worthless is remembered.
     fn run(&mut self, what: &str, load: &Load, target: &Target) -> Result<Run, Failure> {
         self.go_on()?;
+        self.keep_alive()?;
         let result = run(load, target, self.stop, &mut Nobody)?;
+        // Half a measurement is none.
+        self.go_on()?;
         self.judge(what, &result);
         Ok(result)
     }
@@ -231,6 +257,7 @@ impl Stage<'_> {
         work: impl FnOnce(Over<'_>) -> Result<T, Failure> + Send,
     ) -> Result<(Run, T), Failure> {
         self.go_on()?;
+        self.keep_alive()?;
         let (over, stop) = (AtomicBool::new(false), self.stop);
         let (result, done) = std::thread::scope(|scope| {
             let beside = scope.spawn(|| {
@@ -243,6 +270,7 @@ impl Stage<'_> {
             (result, beside.join().unwrap_or_else(crashed))
         });
         let (result, done) = (result?, done?);
+        self.go_on()?;
         self.judge(what, &result);
         Ok((result, done))
     }
@@ -255,24 +283,25 @@ impl Stage<'_> {
         load: &Load,
         target: &Target,
         mut disturb: impl FnMut(Over<'_>) -> Result<T, Failure> + Send,
-    ) -> Result<Vec<T>, Failure> {
+    ) -> Vec<T> {
         let (mut quiet, mut beside, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
         let mut done = Vec::new();
-        for _ in 0..self.args.rounds {
-            let before = self.run("quiet", load, target)?.percentiles("response").p99_9_us;
-            let (result, found) = self.run_beside(what, load, target, &mut disturb)?;
+        self.rounds(self.args.bench.rounds, |stage| {
+            let before = stage.run("quiet", load, target)?.percentiles("response").p99_9_us;
+            let (result, found) = stage.run_beside(what, load, target, &mut disturb)?;
             let during = result.percentiles("response").p99_9_us;
             quiet.push(before);
             beside.push(during);
             ratios.push(during / before);
             done.push(found);
-        }
+            Ok(())
+        });
         let rate = load.rate.unwrap_or_default();
         self.find(format!("quiet: p99.9 of {rate} queries/s, us"), quiet, None);
         self.find(format!("{what}: p99.9, us"), beside, None);
         let target = Some(table::Target::AtMost(TIMES_QUIET));
         self.find(format!("{what}: p99.9 : quiet, by round"), ratios, target);
-        Ok(done)
+        done
     }
 
     fn find(
@@ -282,6 +311,9 @@ impl Stage<'_> {
         target: Option<table::Target>,
     ) {
         let (work, figure) = (work.into(), Spread::of(values));
+        if figure.is_none() && self.ended_by.is_some() {
+            return; // it was not its turn
+        }
         self.findings.push(Finding { work, figure, target });
     }
 }
@@ -289,4 +321,59 @@ impl Stage<'_> {
 fn fleet(brokers: u32, topics: u32, route_width: u32) -> Result<Arc<Fleet>, Failure> {
     let cluster = "bench".to_owned();
     Ok(Arc::new(Fleet { brokers, topics, route_width, cluster }.checked()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::stub::Stub;
+
+    fn args() -> ScaleArgs {
+        let text = "loadgen scale closes --server a=x/{port} --seconds 0.1";
+        match Cli::parse_from(text.split(' ')).command {
+            Command::Scale(args) => args,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn brokers_that_are_only_there_say_before_each_run_that_they_are_alive() {
+        let stub = Stub::start(|seen| Some(seen.answer_by_fleet()));
+        let (args, stop) = (args(), Stop::default());
+        let mut stage = Stage::new(&args, &stop, Vec::new());
+        let fleet = fleet(1, 10, 1).unwrap();
+        stage.hold([Prepared::new(&fleet, 0, None).connect(stub.address).unwrap()]);
+        let expect = Expect::Routes(fleet);
+        let target = Target { label: "a".into(), address: stub.address, expect, process: None };
+        let load = Load { pin: Vec::new(), ..stage.closed(&target, 1, 1, 10) };
+        let heartbeats = || stub.received_with("\"code\":904,");
+        stage.run("quiet", &load, &target).unwrap();
+        assert_eq!(heartbeats(), 1);
+        stage.run_beside("more", &load, &target, |_| Ok(())).unwrap();
+        assert_eq!(heartbeats(), 2);
+    }
+
+    #[test]
+    fn a_failure_ends_the_rounds_and_what_was_found_is_kept() {
+        let (args, stop) = (args(), Stop::default());
+        let mut stage = Stage::new(&args, &stop, Vec::new());
+        let mut values = Vec::new();
+        stage.rounds(5, |stage| {
+            if values.len() == 2 {
+                stage.stop.ask();
+            }
+            stage.go_on()?;
+            values.push(1.0);
+            Ok(())
+        });
+        stage.find("found", values, None);
+        stage.rounds(5, |_| panic!("a round after the end"));
+        stage.find("not its turn", [], None);
+        let found: Vec<_> = stage.findings.iter().map(|finding| finding.work.as_str()).collect();
+        assert_eq!(found, ["found"]);
+        assert!(stage.ended_by.unwrap().to_string().contains("stopped"));
+    }
 }

@@ -4,26 +4,26 @@
 
 mod works;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
 
 use crate::check::{Expect, FloorBytes};
+use crate::cli;
 use crate::compare::Spread;
 use crate::failure::{Failure, run_failure, usage};
 use crate::fleet::Fleet;
-use crate::floor::{ANSWER_BYTES_MIN, FloorChild};
+use crate::floor::{FloorChild, answer_bytes};
 use crate::host::Host;
 use crate::launch::{self, Recipe, Server};
 use crate::limits;
 use crate::live::Nobody;
-use crate::loads;
+use crate::loads::{self, BenchArgs};
 use crate::preflight;
 use crate::priority;
-use crate::process::Process;
+use crate::process::{Process, mebibytes};
 use crate::record::{Cost, Run};
-use crate::registrar::{Form, Registrar};
+use crate::registrar::{Prepared, Registrar};
 use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 use crate::table;
@@ -48,41 +48,38 @@ pub struct VersusArgs {
     #[arg(long, value_name = "NAME=COMMAND", required = true)]
     pub server: Vec<Recipe>,
     /// Load before the first round, which a JVM needs to compile itself
-    #[arg(long, value_name = "NAME=SECONDS", value_parser = named_number)]
+    #[arg(long, value_name = "NAME=SECONDS", value_parser = named_seconds)]
     pub prewarm: Vec<(String, f64)>,
     /// Most connections that a server can hold; work with more is left out
-    #[arg(long, value_name = "NAME=COUNT", value_parser = named_number)]
+    #[arg(long, value_name = "NAME=COUNT", value_parser = named_count)]
     pub most: Vec<(String, f64)>,
-    /// How often each work is measured
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
-    pub rounds: u32,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub bench: BenchArgs,
     /// Length of one measurement
-    #[arg(long, default_value_t = 1.0)]
+    #[arg(long, default_value = "1", value_parser = loads::seconds)]
     pub seconds: f64,
     /// How often each server is started, to see how long that takes
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=20))]
     pub starts: u32,
-    /// Connections of the largest work
-    #[arg(long, default_value_t = 18_000)]
-    pub crowd: u32,
     /// The CPU of every server and of the floor
     #[arg(long, default_value_t = 0)]
     pub server_cpu: usize,
-    /// The CPU of the generator
-    #[arg(long, default_value_t = 1)]
-    pub pin: usize,
-    /// The first server's port; the others follow
-    #[arg(long, default_value_t = 20_876)]
-    pub first_port: u16,
-    /// Where the servers' output goes [default: a folder of its own]
-    #[arg(long)]
-    pub logs: Option<PathBuf>,
 }
 
-fn named_number(text: &str) -> Result<(String, f64), String> {
-    let parts = text.split_once('=').and_then(|(name, n)| Some((name, n.parse().ok()?)));
-    let (name, value): (_, f64) = parts.ok_or("give NAME=NUMBER")?;
-    Ok((name.to_owned(), value))
+type Reads = fn(&str) -> Result<f64, String>;
+
+fn named(text: &str, reads: Reads) -> Result<(String, f64), String> {
+    let (name, number) = text.split_once('=').ok_or("give NAME=NUMBER")?;
+    Ok((name.to_owned(), reads(number)?))
+}
+
+fn named_seconds(text: &str) -> Result<(String, f64), String> {
+    named(text, cli::zero_or_seconds)
+}
+
+fn named_count(text: &str) -> Result<(String, f64), String> {
+    named(text, |number| cli::within(number, 1.0, 1e6, " connections"))
 }
 
 /// One server with its brokers and what was found about it.
@@ -111,16 +108,17 @@ impl Side {
 
     /// A sign of life of every broker: a server forgets a silent one after two minutes.
     fn keep_alive(&mut self) -> Result<(), Failure> {
-        let named = |e: Failure| run_failure(format!("{}: {e}", self.target.label));
+        let told = |e: Failure| run_failure(format!("{}: {e}", self.target.label));
         let mut all = self.brokers.iter_mut().chain(&mut self.large);
-        all.try_for_each(Registrar::heartbeat).map_err(named)
+        all.try_for_each(Registrar::heartbeat).map_err(told)
     }
 }
 
-/// Measures all of them and prints the table. Returns whether every number may be used.
+/// Measures all of them and prints the table, of what there is when it is ended early. Returns
+/// whether every number may be used.
 ///
 /// # Errors
-/// When a server cannot be started or lost its brokers, or a run cannot be made.
+/// When a server cannot be started or lost its brokers, a run cannot be made, or it was stopped.
 pub fn versus(args: &VersusArgs, stop: &Stop) -> Result<bool, Failure> {
     launch::distinct(&args.server)?;
     for (name, _) in args.prewarm.iter().chain(&args.most) {
@@ -130,28 +128,16 @@ pub fn versus(args: &VersusArgs, stop: &Stop) -> Result<bool, Failure> {
     }
     let host = Host::now();
     // Also for the servers, which inherit the limit.
-    preflight::raise_open_files(u64::from(args.crowd) + 64)?;
-    limits::pin(&[args.pin])?;
+    preflight::raise_open_files(u64::from(args.bench.crowd) + 64)?;
+    limits::pin(&[args.bench.pin])?;
     let fleet = Fleet { brokers: BROKERS, topics: TOPICS, route_width: 4, cluster: "bench".into() };
     let fleet = Arc::new(fleet.checked()?);
-    let mut contest = Contest { args, stop, fleet, sides: Vec::new(), valid: true, others: vec![] };
-    for (number, recipe) in args.server.iter().enumerate() {
-        let side = contest.start(number, recipe)?;
-        contest.sides.push(side);
+    let mut contest = Contest::new(args, stop, fleet);
+    let measured = contest.measure();
+    if let Some(words) = contest.words(&host, measured.as_ref().err()) {
+        println!("{words}");
     }
-    // Held until the end: dropping it ends the floor.
-    let _floor = contest.add_floor()?;
-    // Not before the servers are started, which would inherit it.
-    let first = priority::first();
-    for number in 1..=args.rounds {
-        for work in WORKS {
-            contest.turn(number, work)?;
-        }
-        contest.registrations()?;
-    }
-    contest.weigh();
-    println!("{}", contest.words(&host, first));
-    Ok(contest.valid)
+    measured.map(|()| contest.valid)
 }
 
 struct Contest<'a> {
@@ -159,24 +145,50 @@ struct Contest<'a> {
     stop: &'a Stop,
     fleet: Arc<Fleet>,
     sides: Vec<Side>,
+    /// Dropping it ends the floor.
+    floor: Option<FloorChild>,
+    /// Whether the generator may go before other work.
+    first: bool,
     valid: bool,
     /// CPU of all other processes in each run, as a share of one CPU.
     others: Vec<f64>,
 }
 
-impl Contest<'_> {
+impl<'a> Contest<'a> {
+    fn new(args: &'a VersusArgs, stop: &'a Stop, fleet: Arc<Fleet>) -> Self {
+        let (sides, others) = (Vec::new(), Vec::new());
+        Self { args, stop, fleet, sides, floor: None, first: true, valid: true, others }
+    }
+
+    fn measure(&mut self) -> Result<(), Failure> {
+        for (number, recipe) in self.args.server.iter().enumerate() {
+            self.start(number, recipe)?;
+        }
+        self.floor = Some(self.add_floor()?);
+        // Not before the servers are started, which would inherit it.
+        self.first = priority::first();
+        for number in 1..=self.args.bench.rounds {
+            for work in WORKS {
+                self.turn(number, work)?;
+            }
+            self.registrations()?;
+        }
+        Ok(())
+    }
+
     fn go_on(&self) -> Result<(), Failure> {
         if self.stop.asked() { Err(run_failure("stopped before the end")) } else { Ok(()) }
     }
 
-    fn named(values: &[(String, f64)], name: &str) -> Option<f64> {
+    fn of(values: &[(String, f64)], name: &str) -> Option<f64> {
         values.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
 
-    fn start(&self, number: usize, recipe: &Recipe) -> Result<Side, Failure> {
-        let Self { args, fleet, .. } = self;
-        let logs = args.logs.clone().unwrap_or_else(launch::log_folder);
-        let port = u16::try_from(number).ok().and_then(|n| args.first_port.checked_add(n));
+    /// Starts a server, registers its brokers and warms it up.
+    fn start(&mut self, number: usize, recipe: &Recipe) -> Result<(), Failure> {
+        let (args, fleet) = (self.args, self.fleet.clone());
+        let logs = args.bench.logs.clone().unwrap_or_else(launch::log_folder);
+        let port = u16::try_from(number).ok().and_then(|n| args.bench.first_port.checked_add(n));
         let port = port.ok_or_else(|| usage("--first-port is too high"))?;
         let (mut starts, mut empty) = (Vec::new(), Vec::new());
         let mut server = None;
@@ -189,35 +201,34 @@ impl Contest<'_> {
             server = Some(started);
         }
         let server = server.ok_or_else(|| usage("--starts 0: give at least 1"))?;
-        let (expect, label) = (Expect::Routes(fleet.clone()), recipe.name.clone());
+        let (expect, label) = (Expect::Routes(fleet), recipe.name.clone());
         let (address, process) = (server.address, Some(server.process.clone()));
         let mut side = Side {
             server: Some(server),
             target: Target { label, address, expect, process },
-            most: Self::named(&args.most, &recipe.name).unwrap_or(f64::INFINITY),
+            most: Self::of(&args.most, &recipe.name).unwrap_or(f64::INFINITY),
             brokers: Vec::new(),
             large: None,
             figures: vec![(Figure::Start, starts), (Figure::Empty, empty)],
         };
         self.fill(&mut side)?;
-        self.prewarm(&mut side, Self::named(&args.prewarm, &recipe.name).unwrap_or(1.0))?;
-        Ok(side)
+        let filled = side.server.as_ref().map(Server::rss_bytes).transpose()?;
+        side.note(Figure::Filled, filled.map(mebibytes));
+        self.sides.push(side);
+        self.prewarm(number, Self::of(&args.prewarm, &recipe.name).unwrap_or(1.0))
     }
 
     fn fill(&self, side: &mut Side) -> Result<(), Failure> {
         let fleet = &self.fleet;
         for number in 0..=BROKERS {
-            let mut broker = Registrar::connect(side.target.address, fleet, number, None)?;
+            let broker = Prepared::new(fleet, number, None);
+            let mut broker = broker.connect(side.target.address)?;
             let topics: Vec<u32> = if number == BROKERS {
                 (TOPICS..TOPICS + LARGE_TOPICS).collect()
             } else {
                 fleet.topics_of(number).collect()
             };
-            for some in [&[][..], &topics] {
-                broker.prepare(fleet, some, Form::Raw)?;
-                broker.change();
-                broker.register()?;
-            }
+            broker.register_all(fleet, &topics)?;
             match number {
                 BROKERS => side.large = Some(broker),
                 _ => side.brokers.push(broker),
@@ -226,17 +237,23 @@ impl Contest<'_> {
         Ok(())
     }
 
-    fn prewarm(&self, side: &mut Side, seconds: f64) -> Result<(), Failure> {
-        println!("{}: warming up for {seconds} s", side.target.label);
+    /// A sign of life of all brokers of all servers: those wait whose turn it is not.
+    fn keep_alive(&mut self) -> Result<(), Failure> {
+        self.sides.iter_mut().try_for_each(Side::keep_alive)
+    }
+
+    fn prewarm(&mut self, at: usize, seconds: f64) -> Result<(), Failure> {
+        println!("{}: warming up for {seconds} s", self.sides[at].target.label);
         let mut left = seconds;
         while left > 0.0 {
             self.go_on()?;
-            side.keep_alive()?;
+            self.keep_alive()?;
+            let side = &self.sides[at];
             // Half of it as in the works with one question at a time, half as in those with many.
             for depth in [1, 16] {
                 let piece = (left.min(WARM_PIECE_SECONDS) / 2.0).max(0.1);
                 let to = side.target.address;
-                let load = loads::closed(to, 64, depth, piece, self.args.pin);
+                let load = loads::closed(to, 64, depth, piece, self.args.bench.pin);
                 let load = Load { misses: 0.2, warmup_seconds: 0.0, ..load };
                 run(&load, &side.target, self.stop, &mut Nobody)?;
             }
@@ -248,14 +265,11 @@ impl Contest<'_> {
     /// The floor answers with as many bytes as the first server.
     fn add_floor(&mut self) -> Result<FloorChild, Failure> {
         let first = self.sides.first().ok_or_else(|| usage("give a --server"))?;
-        let load = loads::closed(first.target.address, 16, 1, 0.3, self.args.pin);
+        let load = loads::closed(first.target.address, 16, 1, 0.3, self.args.bench.pin);
         let load = Load { misses: 0.5, ..load };
         let answers = run(&load, &first.target, self.stop, &mut Nobody)?;
         let (hit, miss) = (answers.answer_bytes("hit"), answers.answer_bytes("miss"));
-        let whole = |mean: Option<f64>| {
-            mean.and_then(|mean| format!("{mean:.0}").parse().ok()).unwrap_or(ANSWER_BYTES_MIN)
-        };
-        let bytes = FloorBytes { hit: whole(hit), miss: whole(miss) };
+        let bytes = FloorBytes { hit: answer_bytes(hit), miss: answer_bytes(miss) };
         let program = std::env::current_exe()
             .map_err(|e| run_failure(format!("where this program is: {e}")))?;
         let child = FloorChild::spawn(&program, bytes, Some(self.args.server_cpu))?;
@@ -276,12 +290,13 @@ impl Contest<'_> {
     fn turn(&mut self, number: u32, work: &Work) -> Result<(), Failure> {
         for at in 0..self.sides.len() {
             self.go_on()?;
-            let connections = work.connections.unwrap_or(self.args.crowd);
+            self.keep_alive()?;
+            let connections = work.connections.unwrap_or(self.args.bench.crowd);
             let side = &mut self.sides[at];
-            let (seconds, pin) = (self.args.seconds, self.args.pin);
+            let (seconds, pin) = (self.args.seconds, self.args.bench.pin);
             let load = loads::closed(side.target.address, connections, work.depth, seconds, pin);
-            let load = Load { misses: work.misses, rate: work.rate, ..load };
-            side.keep_alive()?;
+            let at_once = work.rate.is_some();
+            let load = Load { misses: work.misses, rate: work.rate, at_once, ..load };
             let alone = side.brokers.is_empty();
             if f64::from(connections) > side.most || (work.register_every.is_some() && alone) {
                 continue;
@@ -289,6 +304,8 @@ impl Contest<'_> {
             let brokers = std::mem::take(&mut side.brokers);
             let (result, brokers) = work.run(&load, &side.target, brokers, self.stop)?;
             side.brokers = brokers;
+            // Half a measurement is none.
+            self.go_on()?;
             self.others.extend(result.cost.as_ref().map(Cost::others_share));
             self.valid &= result.invalid.is_empty();
             let line = crate::report::progress_words(number, &result);
@@ -338,20 +355,15 @@ impl Contest<'_> {
         self.go_on()
     }
 
-    fn weigh(&mut self) {
-        for side in &mut self.sides {
-            let rss = side.server.as_ref().and_then(|server| server.rss_bytes().ok());
-            side.note(Figure::Filled, rss.map(mebibytes));
-        }
-    }
-
-    fn words(&self, host: &Host, first: bool) -> String {
+    /// The table; `None` when there is nothing to say.
+    fn words(&self, host: &Host, ended_by: Option<&Failure>) -> Option<String> {
+        let first = self.sides.first()?;
         let mut lines = vec![String::new(), table::card(host)];
-        let (server, pin) = (self.args.server_cpu, self.args.pin);
+        let (server, pin) = (self.args.server_cpu, self.args.bench.pin);
         lines.push(format!(
             "each server and the floor on CPU {server}, the generator on CPU {pin}; {} rounds of \
              {} s in turns; medians, with the largest distance from them",
-            self.args.rounds, self.args.seconds
+            self.args.bench.rounds, self.args.seconds
         ));
         if let Some(others) = Spread::of(self.others.iter().map(|share| share * 100.0)) {
             lines.push(format!(
@@ -361,27 +373,29 @@ impl Contest<'_> {
             ));
         }
         for recipe in &self.args.server {
-            let warm = Self::named(&self.args.prewarm, &recipe.name).unwrap_or(1.0);
+            let warm = Self::of(&self.args.prewarm, &recipe.name).unwrap_or(1.0);
             let (name, command) = (&recipe.name, recipe.command());
             lines.push(format!("{name} (warmed up for {warm} s): {command}"));
         }
-        if !first {
+        if !self.first {
             lines.push("the generator may not go before other work: run as root".into());
         }
         if !self.valid {
-            lines.push("INVALID: at least one run had errors; see the lines above".into());
+            lines.push("INVALID: at least one run must not be used; see the lines above".into());
+        }
+        if let Some(failure) = ended_by {
+            lines.push(format!("INCOMPLETE: {failure}"));
         }
         lines.push(String::new());
         let names = self.sides.iter().map(|side| side.target.label.clone());
         let mut heads = vec!["Work".to_owned()];
         heads.extend(names);
-        let first = &self.sides[0];
         let rivals = self.sides.iter().skip(1).filter(|side| side.server.is_some());
         let rivals: Vec<&Side> = rivals.collect();
         let short = |name: &str| name.split('-').next().unwrap_or_default().to_owned();
         heads.extend(rivals.iter().map(|rival| format!("{} : ours", short(&rival.target.label))));
         lines.push(table::head(&heads));
-        for (figure, words) in works::figures(self.args.crowd) {
+        for (figure, words) in works::figures(self.args.bench.crowd) {
             let mut cells = vec![words];
             cells.extend(self.sides.iter().map(|side| table::brief(side.spread(figure))));
             cells.extend(rivals.iter().map(|rival| {
@@ -390,10 +404,73 @@ impl Contest<'_> {
             }));
             lines.push(table::row(cells));
         }
-        lines.join("\n")
+        Some(lines.join("\n"))
     }
 }
 
-fn mebibytes(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::cli::{Cli, Command};
+    use crate::stub::Stub;
+
+    fn args(more: &str) -> Result<VersusArgs, String> {
+        let text = format!("loadgen versus --server a=x/{{port}}{more}");
+        match Cli::try_parse_from(text.split(' ')).map_err(|e| e.to_string())?.command {
+            Command::Versus(args) => Ok(args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn side(stub: &Stub, fleet: &Arc<Fleet>) -> Side {
+        let expect = Expect::Routes(fleet.clone());
+        let target = Target { label: "a".into(), address: stub.address, expect, process: None };
+        let brokers = (0..BROKERS).map(|n| Prepared::new(fleet, n, None).connect(stub.address));
+        let brokers = brokers.map(Result::unwrap).collect();
+        Side { server: None, target, most: 1.0, brokers, large: None, figures: Vec::new() }
+    }
+
+    #[test]
+    fn while_one_server_is_warmed_up_the_brokers_of_all_say_that_they_are_alive() {
+        let fleet = Fleet { brokers: BROKERS, topics: TOPICS, route_width: 4, cluster: "c".into() };
+        let (args, stop, fleet) = (args("").unwrap(), Stop::default(), Arc::new(fleet));
+        let stubs = [0, 1].map(|_| Stub::start(|seen| Some(seen.answer_by_fleet())));
+        let mut contest = Contest::new(&args, &stop, fleet.clone());
+        contest.sides.extend(stubs.iter().map(|stub| side(stub, &fleet)));
+        contest.prewarm(1, 0.2).unwrap();
+        for stub in &stubs {
+            let heartbeats = stub.received_with("\"code\":904,");
+            assert_eq!(heartbeats, BROKERS as usize);
+        }
+    }
+
+    #[test]
+    fn a_contest_that_is_ended_early_prints_what_it_has_found() {
+        let (args, stop) = (args("").unwrap(), Stop::default());
+        let fleet = Fleet { brokers: 1, topics: 1, route_width: 1, cluster: "c".into() };
+        let mut contest = Contest::new(&args, &stop, Arc::new(fleet.clone()));
+        let ended = run_failure("stopped before the end");
+        assert_eq!(contest.words(&Host::now(), Some(&ended)), None);
+        let stub = Stub::start(|seen| Some(seen.answer_by_fleet()));
+        let mut side = side(&stub, &Arc::new(fleet));
+        side.note(Figure::Filled, 26.0);
+        contest.sides.push(side);
+        let words = contest.words(&Host::now(), Some(&ended)).unwrap();
+        assert!(words.contains("INCOMPLETE: stopped before the end"), "{words}");
+        assert!(words.contains("| resident, 24 000 pairs, MiB | 26.0 |"), "{words}");
+        assert!(words.contains("| resident, 18000 connections, MiB | - |"), "{words}");
+    }
+
+    #[test]
+    fn numbers_that_cannot_work_are_refused_with_those_that_can() {
+        let refused = |more| args(more).err().unwrap_or_else(|| panic!("{more} is accepted"));
+        for more in [" --seconds=-1", " --seconds=NaN", " --seconds 11"] {
+            assert!(refused(more).contains("give 0.1 to 10 seconds"), "{}", refused(more));
+        }
+        assert!(refused(" --crowd 0").contains("1..=1000000"));
+        assert!(refused(" --prewarm a=inf").contains("give 0 to 3600 seconds"));
+        assert!(refused(" --most a=0").contains("give 1 to 1000000 connections"));
+    }
 }

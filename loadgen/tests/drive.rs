@@ -57,6 +57,7 @@ fn load() -> Load {
         timeout_ms: 3000,
         lateness_bound_us: 1_000_000,
         pin: Vec::new(),
+        at_once: false,
     }
 }
 

@@ -25,6 +25,8 @@ pub struct Config {
     pub kv_config_path: PathBuf,
     /// `configStorePath`, or the settings file.
     pub config_store_path: PathBuf,
+    /// `routeSnapshotPath`: `None` keeps no routes over a restart.
+    pub route_snapshot: Option<PathBuf>,
     /// `shards`; 0 is one for each core but the writer's.
     pub shards: usize,
     /// `maxConnections`; `None` leaves the number to the open-files limit.
@@ -77,12 +79,14 @@ impl Config {
         let settings = values.settings(header_kind);
         let some = |key| Some(values.number(key)).filter(|&number| number > 0);
         let seconds = |key| some(key).map(|seconds| seconds as u64 * 1000);
+        let path = |key| Some(values.text(key)).filter(|path| !path.is_empty()).map(PathBuf::from);
         let graceful = values.flag("enableShutdownGracefully");
         Ok(Config {
             bind_address: values.text("bindAddress").to_owned(),
             listen_port: u16::try_from(values.number("listenPort")).unwrap_or_default(),
             kv_config_path: values.text("kvConfigPath").into(),
             config_store_path: values.text("configStorePath").into(),
+            route_snapshot: path("routeSnapshotPath"),
             shards: values.number("shards"),
             max_connections: some("maxConnections"),
             idle_timeout_ms: seconds("serverChannelMaxIdleTimeSeconds"),
@@ -92,7 +96,7 @@ impl Config {
             broker_from: values.networks("brokerFrom"),
             tls: tls::options(&|key| values.text(key)),
             tls_source: TlsSource::new(&raw),
-            log_dir: Some(values.text("logDir")).filter(|dir| !dir.is_empty()).map(PathBuf::from),
+            log_dir: path("logDir"),
             log_level: values.text("logLevel").parse().expect("one of the words of its option"),
             settings,
             print,

@@ -261,6 +261,8 @@ pub const OPTIONS: &[Opt] = &[
     own("logLevel", Some("log-level"), OneOf(&["off", "error", "warn", "info", "debug", "trace"]),
         "info",
         "least serious kind of line to log"),
+    own("routeSnapshotPath", Some("route-snapshot"), Text, "",
+        "file to keep the route table in over a restart; empty starts without routes"),
     own("allowRemoteConfigUpdate", Some("allow-remote-config-update"), Flag, "false",
         "let request code 318 change live settings; adminFrom says who may send it"),
     own("proxyProtocolFrom", None, Networks, "", "who may send a PROXY header; empty anybody"),

@@ -150,6 +150,14 @@
 //! renderer or a script. Its live view is plain ANSI text without raw mode, so nothing needs to
 //! be restored.
 //!
+//! **2026-11-30, the route table is kept over a restart if a file is named for it.** Java starts
+//! without routes, and for up to 30 s tells clients that their topics do not exist. A restored
+//! broker counts as seen at the start: it goes after its own time-out unless it speaks, and is told
+//! that its data version is not known, so that it registers. Off by default, since a broker that
+//! went while the server was down is shown for that long. A file older than 15 minutes, damaged, or
+//! of another version is not used; it never stops the start. It is written at most every 30 s, by a
+//! thread that goes last, and at a stop before connections close.
+//!
 //! **2026-11-29, no `unsafe` outside [`crate::ring`],** enforced by a lint and by `tests/tidy.rs`.
 //!
 //! # Libraries
@@ -171,6 +179,7 @@
 //! | `itoa`, `memchr` | Formatting numbers, finding bytes |
 //! | `libc`, `rustix`, `socket2` | System calls: in the ring, for limits, for listeners |
 //! | `mio` | Connections to brokers for notices, without unsafe code |
+//! | `postcard`, `serde` (MIT or Apache-2.0) | The route snapshot: compact, with a written format |
 //! | `rcgen` | The self-signed certificate of test mode |
 //! | `roaring` | Sets of topic numbers, under two bytes an element |
 //! | `rustls` | TLS |
@@ -189,4 +198,5 @@
 //! | `crc32fast`, `flate2` | Registrations of brokers that compress |
 //! | `nix` | `IP_BIND_ADDRESS_NO_PORT`, which `rustix` has not: more connections than ports |
 //! | `serde`, `serde_json` | The record of a run; checking answers with a reader not our own |
+//! | `thread-priority` (MIT, since 2018) | The FIFO class of the kernel, without unsafe code |
 //! | `roxmltree` (tests) | Whether the page is well-formed |

@@ -94,6 +94,12 @@ impl Liveness {
         self.by_conn.range((conn, first)..=(conn, last)).map(|(_, member)| *member).collect()
     }
 
+    /// How long `member` may be silent, in milliseconds.
+    #[must_use]
+    pub fn timeout_ms(&self, member: MemberKey) -> Option<u64> {
+        self.entries.get(&member).map(|entry| entry.timeout_ms)
+    }
+
     /// The connection over which `member` registered last.
     #[must_use]
     pub fn conn_of(&self, member: MemberKey) -> Option<ConnKey> {

@@ -20,6 +20,7 @@ mod name_map;
 mod notices;
 mod register;
 mod remains;
+mod snapshot;
 mod steps;
 pub mod table;
 pub mod topic;
@@ -31,6 +32,7 @@ pub use answer::RouteQuery;
 pub use change::{Departure, Master, Refused, Registered, Registration};
 pub use lists::{TopicList, TopicListing, UnitList};
 pub use remains::ViewRemains;
+pub use snapshot::{Restored, RouteSnapshot, SnapshotError};
 pub use table::RouteTable;
 pub use view::RouteView;
 

@@ -32,7 +32,7 @@ impl RouteTable {
         let key = self.member_of(slot, addr)?;
         let member = self.member(key)?;
         let same = *member.cluster == *cluster
-            && member.digest == digest
+            && member.digest == Some(digest)
             && member.data_version.is_some()
             && member.epoch == Some(self.states[slot.index()].epoch);
         same.then_some(key)
@@ -171,7 +171,7 @@ impl RouteTable {
             ha_addr: registration.ha_addr.clone(),
             data_version: registration.data_version,
             filters,
-            digest: registration.digest,
+            digest: Some(registration.digest),
             epoch: None,
         });
         let members = &mut self.states[slot.index()].members;

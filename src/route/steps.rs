@@ -93,14 +93,13 @@ impl PermChange {
 }
 
 impl RouteTable {
-    /// An empty table that makes changes of more than `topics` topics in steps of so many. Whoever
-    /// changes it looks whether it [is whole](RouteTable::is_whole) afterwards, and if not, calls
-    /// [`RouteTable::step`] until it is, before the next change.
+    /// The table, which from now on makes changes of more than `topics` topics in steps of so many.
+    /// Whoever changes it looks whether it [is whole](RouteTable::is_whole) afterwards, and if not,
+    /// calls [`RouteTable::step`] until it is, before the next change.
     #[must_use]
-    pub fn in_steps_of(topics: usize) -> RouteTable {
-        let mut table = RouteTable::new();
-        table.steps.topics_a_step = Some(topics.max(1));
-        table
+    pub fn in_steps_of(mut self, topics: usize) -> RouteTable {
+        self.steps.topics_a_step = Some(topics.max(1));
+        self
     }
 
     /// Whether no change is under way.

@@ -58,7 +58,7 @@ pub(super) struct GroupState {
 
 /// One registered broker (Java: `BrokerLiveInfo` without its clock and connection, which `liveness`
 /// keeps).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Member {
     pub cluster: ClusterName,
     pub addr: BrokerAddr,
@@ -66,8 +66,9 @@ pub(super) struct Member {
     pub ha_addr: Option<String>,
     pub data_version: Option<DataVersion>,
     pub filters: Vec<String>,
-    /// Content of its last registration and the group's epoch right after it, once that is whole.
-    pub digest: u128,
+    /// Content of its last registration; `None` until it registers if it comes from a snapshot.
+    pub digest: Option<u128>,
+    /// The group's epoch right after that registration, once it is whole.
     pub epoch: Option<u64>,
 }
 
@@ -108,6 +109,12 @@ impl RouteTable {
     pub fn describe(&self, key: MemberKey) -> Option<(&BrokerName, &BrokerAddr)> {
         let member = self.member(key)?;
         Some((&self.view.at(member.slot).name, &member.addr))
+    }
+
+    /// Whether the broker comes from a snapshot and has not registered since.
+    #[must_use]
+    pub fn is_restored(&self, key: MemberKey) -> bool {
+        self.member(key).is_some_and(|member| member.digest.is_none())
     }
 
     pub(super) fn member(&self, key: MemberKey) -> Option<&Member> {
@@ -251,7 +258,9 @@ impl RouteTable {
     /// Stores a group's queues of a topic, creating the topic. An equal entry is left in place.
     pub(super) fn put_queues(&mut self, topic: &Topic, slot: GroupSlot, queues: Queues) {
         match self.view.topics.get(topic.as_bytes()) {
-            None => self.put_topic(topic, GroupQueues { slot, queues }),
+            None => {
+                self.put_topic(topic, &[GroupQueues { slot, queues }]);
+            }
             Some(route) if route.on(slot) == Some(queues) => {}
             Some(route) => {
                 let route = route.clone();
@@ -276,7 +285,8 @@ impl RouteTable {
         self.touch(slot);
     }
 
-    fn put_topic(&mut self, topic: &Topic, entry: GroupQueues) {
+    /// Stores a topic that is not in the table, with its queues on these groups.
+    pub(super) fn put_topic(&mut self, topic: &str, entries: &[GroupQueues]) -> TopicNumber {
         let place = self.view.topics.place(topic.as_bytes());
         let number = match self.free_numbers.pop() {
             Some(number) => {
@@ -293,9 +303,12 @@ impl RouteTable {
                 TopicNumber(last.expect("fewer topics than 2^32"))
             }
         };
-        self.view.topics.insert(TopicRoute::new(number, topic.as_bytes(), false, &[entry]));
-        self.states[entry.slot.index()].topics.insert(number.0);
-        self.touch(entry.slot);
+        self.view.topics.insert(TopicRoute::new(number, topic.as_bytes(), false, entries));
+        for entry in entries {
+            self.states[entry.slot.index()].topics.insert(number.0);
+            self.touch(entry.slot);
+        }
+        number
     }
 
     /// The topic of a number that is in use.

@@ -134,7 +134,7 @@ proptest! {
         changes in prop::collection::vec(change(), 1..12),
         topics_a_step in 1..30usize,
     ) {
-        let in_steps = RouteTable::in_steps_of(topics_a_step);
+        let in_steps = RouteTable::new().in_steps_of(topics_a_step);
         let mut sides = [RouteTable::new(), in_steps]
             .map(|table| Side { table, members: Vec::new() });
         for (counter, change) in (1..).zip(&changes) {

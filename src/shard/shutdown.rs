@@ -50,8 +50,9 @@ impl StopSwitch {
     }
 
     fn move_to(&self, stage: Stage) {
-        // Relaxed: the stage guards no other memory, and the rings below make the shards look.
-        self.stage.fetch_max(stage as u8, Ordering::Relaxed);
+        // Release: who is told by a shard that it closed a connection because of this also sees
+        // what was written before. The rings below make the shards look.
+        self.stage.fetch_max(stage as u8, Ordering::Release);
         self.doorbells.iter().for_each(Doorbell::ring);
     }
 }
@@ -66,8 +67,8 @@ impl StopSignal {
     /// How far the shutdown has come.
     #[must_use]
     pub fn stage(&self) -> Stage {
-        // Relaxed: see `StopSwitch::move_to`.
-        match self.stage.load(Ordering::Relaxed) {
+        // Acquire: see `StopSwitch::move_to`.
+        match self.stage.load(Ordering::Acquire) {
             0 => Stage::Running,
             1 => Stage::Draining,
             _ => Stage::Ending,

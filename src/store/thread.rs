@@ -19,7 +19,21 @@ pub enum StoreFile {
     Kv,
     /// The settings.
     Settings,
+    /// The route snapshot.
+    Routes,
 }
+
+/// How a [`StoreThread`] shares the cores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// Somebody waits for each save.
+    Prompt,
+    /// Nobody waits: everything else goes first.
+    Patient,
+}
+
+/// The lowest priority, as `nice` counts.
+const LAST: i32 = 19;
 
 /// How one save ended.
 #[derive(Debug)]
@@ -56,7 +70,7 @@ pub struct StoreThread {
 struct Job {
     what: StoreFile,
     path: PathBuf,
-    bytes: Vec<u8>,
+    content: Box<dyn FnOnce() -> Vec<u8> + Send>,
     ticket: u64,
 }
 
@@ -67,16 +81,26 @@ impl StoreThread {
     /// # Errors
     ///
     /// If the system starts no further thread.
-    pub fn start(wake: Wake) -> io::Result<StoreThread> {
+    pub fn start(pace: Pace, wake: Wake) -> io::Result<StoreThread> {
         let (jobs, to_do) = bounded(STORE_SAVES_MAX);
         let (done, saved) = bounded(STORE_SAVES_MAX);
-        let run = move || work(&to_do, &done, &wake);
-        let thread = thread::Builder::new().name("guidepost-store".into()).spawn(run)?;
+        let run = move || {
+            if pace == Pace::Patient {
+                // Of the calling thread, on Linux; to go last is always allowed.
+                let _ = rustix::process::setpriority_process(None, LAST);
+            }
+            work(&to_do, &done, &wake);
+        };
+        let name = match pace {
+            Pace::Prompt => "guidepost-store",
+            Pace::Patient => "guidepost-save",
+        };
+        let thread = thread::Builder::new().name(name.into()).spawn(run)?;
         Ok(StoreThread { jobs: Some(jobs), saved, under_way: Cell::new(0), thread: Some(thread) })
     }
 
-    /// Asks for `bytes` to become the content of `path`; never waits. `ticket` comes back with the
-    /// outcome.
+    /// Asks for what `content` gives to become the content of `path`; never waits. `content` runs
+    /// on the thread. `ticket` comes back with the outcome.
     ///
     /// # Errors
     ///
@@ -86,7 +110,7 @@ impl StoreThread {
         &self,
         what: StoreFile,
         path: PathBuf,
-        bytes: Vec<u8>,
+        content: impl FnOnce() -> Vec<u8> + Send + 'static,
         ticket: u64,
     ) -> Result<(), StoreError> {
         let refuse = |path: PathBuf, kind: ErrorKind, why: &'static str| {
@@ -96,7 +120,7 @@ impl StoreThread {
         else {
             return refuse(path, ErrorKind::WouldBlock, "the disk is busy with earlier saves");
         };
-        match jobs.try_send(Job { what, path, bytes, ticket }) {
+        match jobs.try_send(Job { what, path, content: Box::new(content), ticket }) {
             Ok(()) => {
                 self.under_way.set(self.under_way.get() + 1);
                 Ok(())
@@ -152,8 +176,8 @@ impl fmt::Debug for StoreThread {
 }
 
 fn work(to_do: &Receiver<Job>, done: &Sender<Saved>, wake: &Wake) {
-    for Job { what, path, bytes, ticket } in to_do {
-        let result = replace(&path, &bytes);
+    for Job { what, path, content, ticket } in to_do {
+        let result = replace(&path, &content());
         // There is room (see `StoreThread::under_way`), and the other end lives until this thread
         // was joined.
         let sent = done.try_send(Saved { what, ticket, result });
@@ -175,7 +199,7 @@ mod tests {
         let wake: Wake = Arc::new(move || {
             let _ = ring.send(());
         });
-        (StoreThread::start(wake).unwrap(), rung)
+        (StoreThread::start(Pace::Prompt, wake).unwrap(), rung)
     }
 
     #[test]
@@ -184,8 +208,8 @@ mod tests {
         let (store, rung) = start_with_channel();
         let good = dir.path().join("kv.json");
         let bad = good.join("below a file");
-        store.save(StoreFile::Kv, good.clone(), b"one".to_vec(), 1).unwrap();
-        store.save(StoreFile::Settings, bad, b"two".to_vec(), 2).unwrap();
+        store.save(StoreFile::Kv, good.clone(), || b"one".to_vec(), 1).unwrap();
+        store.save(StoreFile::Settings, bad, || b"two".to_vec(), 2).unwrap();
         rung.recv().unwrap();
         let first = store.poll().unwrap();
         assert_eq!((first.what, first.ticket, first.result.is_ok()), (StoreFile::Kv, 1, true));
@@ -204,9 +228,9 @@ mod tests {
         let (store, _rung) = start_with_channel();
         let path = dir.path().join("kv.json");
         for ticket in 0..10u64 {
-            store.save(StoreFile::Kv, path.clone(), vec![b'x'; 10], ticket).unwrap();
+            store.save(StoreFile::Kv, path.clone(), || vec![b'x'; 10], ticket).unwrap();
         }
-        store.save(StoreFile::Kv, path.clone(), b"last".to_vec(), 10).unwrap();
+        store.save(StoreFile::Kv, path.clone(), || b"last".to_vec(), 10).unwrap();
         // As the writer holds it: not on the thread that started it.
         let left = thread::spawn(move || store.stop()).join().unwrap();
         assert_eq!(
@@ -229,13 +253,13 @@ mod tests {
                 held.wait();
             });
         });
-        let store = StoreThread::start(wake).unwrap();
+        let store = StoreThread::start(Pace::Prompt, wake).unwrap();
         let file = |ticket: u64| dir.path().join(ticket.to_string());
         let max = STORE_SAVES_MAX as u64;
         for ticket in 0..max {
-            store.save(StoreFile::Kv, file(ticket), Vec::new(), ticket).unwrap();
+            store.save(StoreFile::Kv, file(ticket), Vec::new, ticket).unwrap();
         }
-        let refused = store.save(StoreFile::Kv, file(max), Vec::new(), max).unwrap_err();
+        let refused = store.save(StoreFile::Kv, file(max), Vec::new, max).unwrap_err();
         assert!(refused.to_string().contains("busy"), "{refused}");
         gate.wait();
         assert_eq!(store.stop().len(), STORE_SAVES_MAX);

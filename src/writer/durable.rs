@@ -217,7 +217,7 @@ impl Durable {
         self.last_ticket += 1;
         let ticket = self.last_ticket;
         self.saving = Some(Saving { ticket, ..saving });
-        if let Err(error) = self.files.store.save(what, path, bytes, ticket) {
+        if let Err(error) = self.files.store.save(what, path, move || bytes, ticket) {
             self.finish(Saved { what, ticket, result: Err(error) }, answers);
         }
     }

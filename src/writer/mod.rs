@@ -8,6 +8,7 @@
 //!                       +--tables not whole--> [whole] (then as ever)
 //!                       +--long lists--> [lists] (read only)
 //!                       +--KV, settings--> [durable] <--> store thread
+//!                                          [snapshots] --> another one
 //! ```
 //!
 //! All that takes long is done in pieces, one or two a turn, each about half a millisecond: so long
@@ -25,6 +26,7 @@ mod lists;
 mod registration;
 pub mod request;
 mod slow;
+mod snapshots;
 #[cfg(test)]
 mod tests;
 mod whole;
@@ -45,17 +47,19 @@ use crate::model::{DataVersion, QueueData};
 use crate::notify::Notifier;
 use crate::publish::Publisher;
 use crate::ring::Doorbell;
-use crate::route::{Departure, RouteTable};
+use crate::route::{Departure, Restored, RouteTable};
 use crate::shard::mail::PostBox;
 use crate::wire::body;
 use crate::wire::code::response;
 
 pub use durable::{Durable, DurableFiles};
+pub use snapshots::SnapshotFile;
 
 use lane::{LaneReceivers, Received};
 use lists::Lists;
 use request::{ToShard, WriteAnswer, WriteOp};
 use slow::Slow;
+use snapshots::Snapshots;
 use whole::Unfinished;
 
 /// Bytes of large registrations that are digested in one turn as they come: a fraction of a
@@ -85,10 +89,17 @@ pub struct WriterParts {
     pub publisher: Publisher,
     /// KV table and settings with the files they are kept in.
     pub durable: Durable,
+    /// The route table to begin with.
+    pub restored: Restored,
+    /// Where it is kept for the next start, if it is.
+    pub snapshot: Option<SnapshotFile>,
     /// Tells brokers of new smallest ids.
     pub notifier: Notifier,
     /// Reads time.
     pub clock: Clock,
+    /// Set before connections are closed because the server stops: such a close says nothing about
+    /// a broker.
+    pub leaving: Arc<AtomicBool>,
     /// Set, and the bell rung, when the writer should end.
     pub stop: Arc<AtomicBool>,
 }
@@ -103,6 +114,7 @@ pub struct Writer {
     slow: Slow,
     unfinished: Unfinished,
     lists: Lists,
+    snapshots: Snapshots,
     answers: Vec<ToShard>,
     received: Vec<Received>,
     /// Brokers of connections that closed, to be removed together: with the next request that could
@@ -124,14 +136,20 @@ struct Asker {
 }
 
 impl Writer {
-    /// A writer with empty route tables.
+    /// A writer that begins with the restored table. The brokers in it count as seen just now.
     #[must_use]
-    pub fn new(parts: WriterParts) -> Writer {
+    pub fn new(mut parts: WriterParts) -> Writer {
         let now = parts.clock.now();
+        let Restored { table, members, .. } = std::mem::take(&mut parts.restored);
+        let mut liveness = Liveness::new();
+        for (member, timeout_ms) in members {
+            liveness.register(member, ConnKey::NONE, timeout_ms, now);
+        }
         Writer {
+            snapshots: Snapshots::new(parts.snapshot.take(), now),
             parts,
-            table: RouteTable::in_steps_of(TOPICS_A_STEP),
-            liveness: Liveness::new(),
+            table: table.in_steps_of(TOPICS_A_STEP),
+            liveness,
             running: RunningClock::start(now),
             slow: Slow::default(),
             unfinished: Unfinished::default(),
@@ -164,15 +182,20 @@ impl Writer {
             self.parts.bell.sleep(self.sleep_ms(now).map(Duration::from_millis));
         }
         self.parts.durable.close();
+        self.snapshots.close();
     }
 
     /// One turn: takes a batch, does a piece of what takes long, publishes once, answers. Whether
     /// more is waiting.
     fn turn(&mut self, now: Tick) -> bool {
         self.glance_bytes = GLANCE_BYTES_A_TURN;
-        self.take_up_waiting(now);
         let mut received = std::mem::take(&mut self.received);
         self.parts.lanes.drain(WRITE_BATCH_MAX, &mut received);
+        // Acquire pairs with the release of whoever stops the server: a close that came of it is
+        // not among what was drained unless this sees the flag.
+        let leaving = self.parts.leaving.load(Ordering::Acquire);
+        self.keep_for_the_next_start(leaving);
+        self.take_up_waiting(now);
         for request in received.drain(..) {
             self.take(request, now);
         }
@@ -180,6 +203,8 @@ impl Writer {
         self.remove_gone();
         if !self.table.is_whole() {
             self.step();
+            // Closes that came meanwhile wait.
+            self.keep_for_the_next_start(leaving);
         } else if !self.unfinished.has_waiting() {
             self.work_slowly(now);
             self.remove_gone();
@@ -194,7 +219,11 @@ impl Writer {
             self.expire(now);
         }
         let durable_changed = self.parts.durable.turn(&mut self.answers);
-        if self.table.take_changed() || durable_changed {
+        let table_changed = self.table.take_changed();
+        if table_changed {
+            self.snapshots.note_change();
+        }
+        if table_changed || durable_changed {
             let (kv, settings) = self.parts.durable.shown();
             self.parts.publisher.publish(self.table.freeze(), kv, settings);
         } else {
@@ -202,7 +231,17 @@ impl Writer {
         }
         self.deliver();
         self.notify();
+        if self.table.is_whole() {
+            self.snapshots.turn(&self.table, &self.liveness, self.parts.clock.wall_ms(), now);
+        }
         self.is_busy()
+    }
+
+    /// Begins the last snapshot when the server stops, as soon as the table is whole.
+    fn keep_for_the_next_start(&mut self, leaving: bool) {
+        if leaving && self.table.is_whole() {
+            self.snapshots.leave(&self.table, &self.liveness, self.parts.clock.wall_ms());
+        }
     }
 
     fn is_busy(&self) -> bool {
@@ -234,11 +273,13 @@ impl Writer {
 
     /// How long there is nothing to do unless the bell rings; `None` is for ever.
     fn sleep_ms(&self, now: Tick) -> Option<u64> {
-        match self.liveness.next_deadline() {
+        let snapshot = self.snapshots.due_in_ms(now);
+        let deadline = match self.liveness.next_deadline() {
             Some(deadline) => Some((deadline.since_ms(now) + 1).min(WAKE_MS)),
             // Somebody still holds a replaced view: it is dropped here as soon as he lets go.
             None => (self.parts.publisher.retired() > 0).then_some(WAKE_MS),
-        }
+        };
+        deadline.into_iter().chain(snapshot).min()
     }
 
     /// Whether the request must not be applied yet, since an earlier one that it bears on queues.
@@ -367,11 +408,14 @@ impl Writer {
             }
         };
         let mut stored: Option<DataVersion> = None;
+        // A broker that is told "unchanged" need not register, and one from a snapshot has to.
+        let mut changed = false;
         for member in self.table.members_at(cluster, addr) {
             self.liveness.seen(*member, now);
             stored = self.table.data_version(*member);
+            changed |= self.table.is_restored(*member);
         }
-        let changed = stored.is_none() || stored != asked;
+        changed |= stored.is_none() || stored != asked;
         let mut reply = Reply::success().with(vec![("changed", changed.to_string())]);
         if let Some(version) = stored {
             let mut out = Vec::new();
@@ -417,6 +461,7 @@ impl Writer {
         for member in &expired {
             self.log_gone(*member, "The broker channel expired, broker dropped");
             let conn = self.liveness.remove(*member);
+            let conn = conn.filter(|conn| *conn != ConnKey::NONE);
             // Others on the connection are alive: a container's brokers share one.
             if let Some(conn) = conn.filter(|conn| self.liveness.on_connection(*conn).is_empty()) {
                 self.answers.push(ToShard::Close(conn));

@@ -4,6 +4,9 @@
 mod lists;
 mod order;
 mod pieces;
+mod snapshots;
+
+use std::path::PathBuf;
 
 use bytes::Bytes;
 
@@ -16,7 +19,7 @@ use crate::model::Dialect;
 use crate::publish::{Readers, View};
 use crate::route::RouteQuery;
 use crate::shard::mail::{self, Mail};
-use crate::store::StoreThread;
+use crate::store::{Pace, StoreThread};
 use crate::wire::HeaderKind;
 
 struct Stage {
@@ -33,6 +36,11 @@ fn stage() -> Stage {
 
 /// A writer with so many shards.
 fn stage_of(shards: usize) -> Stage {
+    stage_from(shards, Restored::default(), None)
+}
+
+/// A writer that begins with this table and keeps it in this file.
+fn stage_from(shards: usize, restored: Restored, snapshot: Option<PathBuf>) -> Stage {
     let folder = tempfile::tempdir().unwrap();
     let bell = Doorbell::new().unwrap();
     let ring: Arc<dyn Fn() + Send + Sync> = Arc::new(|| ());
@@ -40,14 +48,21 @@ fn stage_of(shards: usize) -> Stage {
     let (posts, mails) = (0..shards).map(|_| mail::post().unwrap()).unzip();
     let (publisher, readers) = Publisher::new(View::default());
     let clock = Clock::start();
+    let snapshot = snapshot.map(|path| {
+        let store = StoreThread::start(Pace::Patient, Arc::clone(&ring)).unwrap();
+        SnapshotFile { path, store }
+    });
     let writer = Writer::new(WriterParts {
         lanes,
         posts,
         bell,
         publisher,
         durable: durable(&folder, ring),
+        restored,
+        snapshot,
         notifier: Notifier::start(HeaderKind::Json, clock).unwrap(),
         clock,
+        leaving: Arc::default(),
         stop: Arc::default(),
     });
     Stage { writer, lanes: senders, mails, readers, _folder: folder }
@@ -58,7 +73,7 @@ fn durable(folder: &tempfile::TempDir, bell: Arc<dyn Fn() + Send + Sync>) -> Dur
     let files = DurableFiles {
         kv: folder.path().join("kv.json"),
         settings: folder.path().join("settings"),
-        store: StoreThread::start(bell).unwrap(),
+        store: StoreThread::start(Pace::Prompt, bell).unwrap(),
     };
     Durable::new(KvTable::default(), Arc::default(), files)
 }

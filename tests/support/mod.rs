@@ -13,6 +13,30 @@ pub mod conn;
 pub mod expect;
 pub mod frame;
 pub mod json;
+pub mod program;
 pub mod registration;
 pub mod script;
 pub mod server;
+
+use std::time::{Duration, Instant};
+
+/// Looks again and again until what is seen is right, at least once. What was seen last.
+pub fn look_until<T>(
+    within: Duration,
+    mut look: impl FnMut() -> T,
+    is_right: impl Fn(&T) -> bool,
+) -> T {
+    let deadline = Instant::now() + within;
+    loop {
+        let seen = look();
+        if is_right(&seen) || Instant::now() > deadline {
+            return seen;
+        }
+        std::thread::sleep(Duration::from_millis(5)); // the wait between two looks
+    }
+}
+
+/// Whether a look says yes, at the latest after this time.
+pub fn comes_true(within: Duration, look: impl FnMut() -> bool) -> bool {
+    look_until(within, look, |seen| *seen)
+}

@@ -1,25 +1,19 @@
 //! A server to talk to: a fresh guidepost, or the one that `NAMESRV` names.
 
-use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Duration;
+use std::process::Command;
+use std::sync::{Mutex, MutexGuard};
 
+use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 use super::conn::Conn;
 use super::frame::Request;
+use super::program::{BINARY, Program};
 
-/// How long a start may take until the boot line is out.
-const BOOT_WITHIN: Duration = Duration::from_secs(20);
 /// The settings file of a server that we start, in its folder.
 pub const SETTINGS: &str = "namesrv.properties";
-/// What the boot line says before the port.
-const BOOT_LINE: &str = "The Name Server boot success.";
 
 /// Tests run side by side, but a server given from outside has one set of settings.
 static FOREIGN_SERVER: Mutex<()> = Mutex::new(());
@@ -71,10 +65,8 @@ pub struct Memory {
 
 #[derive(Debug)]
 struct Started {
-    child: Child,
+    program: Program,
     folder: TempDir,
-    /// Lines on standard output so far.
-    logged: Arc<AtomicUsize>,
 }
 
 /// A server from outside: ours alone while this lives, its settings put back afterwards.
@@ -113,8 +105,8 @@ impl Server {
     /// Kills a server that we started, as `kill -9` does, and starts it again on its files, after
     /// `between` had its way with their folder. It gets another port.
     pub fn kill_and_start(&mut self, between: impl FnOnce(&Path)) {
-        let started = self.started.take().expect("a server that we started");
-        let folder = started.killed();
+        let Started { program, folder } = self.started.take().expect("a server that we started");
+        drop(program);
         between(folder.path());
         let (addr, started) = Started::new(folder);
         (self.addr, self.started) = (addr, Some(started));
@@ -132,14 +124,22 @@ impl Server {
         Server { addr, started: None, given: Some(given) }
     }
 
+    /// Stops the server with SIGTERM, and starts it again on the same folder.
+    pub fn stop_and_start(&mut self) {
+        let Started { program, folder } = self.started.take().expect("a server that we started");
+        let (code, _) = program.stop(Signal::TERM);
+        assert_eq!(code, Some(0), "a stop ends well");
+        let (addr, started) = Started::new(folder);
+        (self.addr, self.started) = (addr, Some(started));
+    }
+
     pub fn connect(&self) -> Conn {
         Conn::open(self.addr)
     }
 
     /// The most memory that the process has had so far, if we started it.
     pub fn peak_memory(&self) -> Option<Memory> {
-        let pid = self.started.as_ref()?.child.id();
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+        let status = std::fs::read_to_string(self.proc("status")?).ok()?;
         let bytes = |name: &str| {
             let line = status.lines().find(|line| line.starts_with(name))?;
             let kib: u64 = line.split_ascii_whitespace().nth(1)?.parse().ok()?;
@@ -150,18 +150,21 @@ impl Server {
 
     /// Open descriptors, if we started the server.
     pub fn open_files(&self) -> Option<usize> {
-        let pid = self.started.as_ref()?.child.id();
-        Some(std::fs::read_dir(format!("/proc/{pid}/fd")).ok()?.count())
+        Some(std::fs::read_dir(self.proc("fd")?).ok()?.count())
+    }
+
+    fn proc(&self, file: &str) -> Option<String> {
+        Some(format!("/proc/{}/{file}", self.pid()?))
     }
 
     /// The process, if we started the server.
-    pub fn pid(&self) -> Option<u32> {
-        self.started.as_ref().map(|started| started.child.id())
+    pub fn pid(&self) -> Option<Pid> {
+        self.started.as_ref().map(|started| started.program.pid())
     }
 
     /// Lines that a server we started has logged since its boot line.
     pub fn logged(&self) -> Option<usize> {
-        self.started.as_ref().map(|started| started.logged.load(Relaxed))
+        self.started.as_ref().map(|started| started.program.logged())
     }
 
     /// The folder of a server that we started.
@@ -173,73 +176,11 @@ impl Server {
 impl Started {
     /// A server on the settings file in `folder`, and where it listens.
     fn new(folder: TempDir) -> (SocketAddr, Started) {
-        let errors = std::fs::File::create(folder.path().join("stderr")).expect("a file");
-        let mut child = Command::new(env!("CARGO_BIN_EXE_guidepost"))
-            .arg("-c")
-            .arg(folder.path().join(SETTINGS))
-            .current_dir(folder.path())
-            // Java cannot do without, so the recorded answers have it.
-            .env("ROCKETMQ_HOME", folder.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(errors)
-            .spawn()
-            .expect("the server's binary starts");
-        let logged = Arc::new(AtomicUsize::new(0));
-        let lines = lines_of(&mut child, Arc::clone(&logged));
-        let mut started = Started { child, folder, logged };
-        let port = started.wait_for_boot(&lines);
-        started.logged.store(0, Relaxed);
-        (SocketAddr::from((Ipv4Addr::LOCALHOST, port)), started)
-    }
-
-    /// Ends it without a chance to do anything, and leaves its folder.
-    fn killed(mut self) -> TempDir {
-        self.child.kill().expect("our own child");
-        self.child.wait().expect("our own child");
-        let none = tempfile::tempdir().expect("a temporary folder");
-        std::mem::replace(&mut self.folder, none)
-    }
-
-    fn wait_for_boot(&mut self, lines: &Receiver<String>) -> u16 {
-        let mut seen = String::new();
-        while let Ok(line) = lines.recv_timeout(BOOT_WITHIN) {
-            if line.contains(BOOT_LINE) {
-                let port = line.rsplit(':').next().and_then(|port| port.trim().parse().ok());
-                return port.unwrap_or_else(|| panic!("no port in the boot line: {line}"));
-            }
-            seen += &format!("{line}\n");
-        }
-        let errors = std::fs::read_to_string(self.folder.path().join("stderr")).unwrap_or_default();
-        let state = self.child.try_wait().expect("our own child");
-        panic!("no boot line; exit status {state:?}\nstdout: {seen}\nstderr: {errors}");
-    }
-}
-
-/// The lines of standard output; read to the end, so that the server never blocks on a full pipe.
-fn lines_of(child: &mut Child, logged: Arc<AtomicUsize>) -> Receiver<String> {
-    let stdout = child.stdout.take().expect("stdout is piped");
-    let (send, lines) = channel();
-    std::thread::spawn(move || {
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            logged.fetch_add(1, Relaxed);
-            let _unread_after_boot = send.send(line);
-        }
-    });
-    lines
-}
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        let _already_gone = self.child.kill();
-        let _status = self.child.wait();
-        if std::thread::panicking() {
-            let errors = std::fs::read_to_string(self.folder.path().join("stderr"));
-            let errors = errors.unwrap_or_default();
-            if !errors.is_empty() {
-                eprintln!("--- the server's stderr\n{errors}---");
-            }
-        }
+        let mut command = Command::new(BINARY);
+        command.arg("-c").arg(folder.path().join(SETTINGS)).current_dir(folder.path());
+        // Java cannot do without, so the recorded answers have it.
+        let program = Program::boot(command.env("ROCKETMQ_HOME", folder.path()));
+        (SocketAddr::from((Ipv4Addr::LOCALHOST, program.port())), Started { program, folder })
     }
 }
 

@@ -36,7 +36,7 @@ use crate::record::{Run, Times};
 use crate::run::Target;
 use crate::sources::{self, Ending, Sources};
 use crate::stop::Stop;
-use crate::tape::{Collector, Tally, Timing};
+use crate::tape::{Collector, Tally, Tape, Timing};
 use crate::watch::{Answered, Found, Intent, Watch, summary};
 
 const WORDINGS: u64 = 64;
@@ -268,12 +268,14 @@ fn perform(
     let window = course.window();
     let mut collector = Collector::new(window);
     let answered: Vec<Answered> = made.threads.iter().map(|_| Answered::default()).collect();
+    // Before the first moment that counts: they take the kernel a while.
+    let tapes: Vec<Tape> = made.threads.iter().map(|_| collector.tape(&Timing::ALL)).collect();
     let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let restart = Restart::begin(course, origin + Duration::from_nanos(window.begin_ns));
     let (found, gaps) = std::thread::scope(|scope| {
         let (alive, all_done) = mpsc::channel::<()>();
         let (mut threads, mut gates) = (Vec::new(), Vec::new());
-        for (index, seats) in made.threads.into_iter().enumerate() {
+        for (index, (seats, tape)) in made.threads.into_iter().zip(tapes).enumerate() {
             let alive = alive.clone();
             let (gate, looked) = mpsc::channel::<()>();
             gates.push(gate);
@@ -281,14 +283,12 @@ fn perform(
                 origin,
                 target: target.address,
                 end_ns: window.end_ns + course.cool_down_ns(),
-                desk: Desk::new(&made.world, setting, window, Measured::onto(collector.tape())),
+                desk: Desk::new(&made.world, setting, window, Measured::onto(tape)),
                 answered: &answered[index],
                 stop,
             };
             let body = move || {
-                if !course.pin.is_empty() {
-                    limits::pin(&[course.pin[index % course.pin.len()]])?;
-                }
+                limits::pin_to_one_of(&course.pin, index)?;
                 let ended = driver.run(seats);
                 drop(alive); // tells the sampler that there is nothing more to wait for
                 // Not before the last look: an ended thread has no CPU time to look at. And not

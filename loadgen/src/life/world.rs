@@ -5,13 +5,11 @@
 //! brokers. A change is *announced* before it is sent and *acknowledged* after its answer came: a
 //! route read in between may show either.
 
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Release};
 
 use flate2::Compression;
-use flate2::write::ZlibEncoder;
 
-use crate::fleet::{Fleet, PERM_READ_WRITE, QUEUES, data_version, topic_text};
+use crate::fleet::{Fleet, QUEUES};
 
 /// A broker that is changing or away.
 const UNSTEADY: u64 = u64::MAX;
@@ -129,25 +127,10 @@ impl World {
         self.fleet.registration_body_with(topics, counter, queues).into_bytes()
     }
 
-    /// The same compressed: a zlib stream over texts and counts, each text after its length.
+    /// The same compressed.
     pub fn compressed_body(&self, broker: u32, topics: &[u32], counter: u64) -> Vec<u8> {
-        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
-        let mut put = |bytes: &[u8]| zlib.write_all(bytes).expect("a Vec takes every byte");
-        let length = |count: usize| u32::try_from(count).expect("below 2^32").to_be_bytes();
-        let version = data_version(counter);
-        put(&length(version.len()));
-        put(version.as_bytes());
-        put(&length(topics.len()));
-        for &topic in topics {
-            let (name, queues) = (topic_text(topic), self.queues(broker, topic));
-            let text = format!("{name} {queues} {queues} {PERM_READ_WRITE} SINGLE_TAG {{}}");
-            put(&length(text.len()));
-            put(text.as_bytes());
-        }
-        put(&length(2));
-        put(b"[]"); // no filter servers
-        put(&length(0)); // no queue mappings
-        zlib.finish().expect("a Vec takes every byte")
+        let queues = |topic| self.queues(broker, topic);
+        self.fleet.compressed_body_with(topics, counter, queues, Compression::fast())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::fleet::Asked;
 use crate::floor::FloorChild;
 use crate::launch::Server;
 use crate::priority;
-use crate::process::Process;
+use crate::process::{Process, mebibytes};
 use crate::table::Target as Bound;
 use crate::wire::{OPAQUE_FIRST, RouteQuery, first_frame};
 
@@ -37,14 +37,15 @@ pub(super) fn connections(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let fleet = fleet(4, 1000, 4)?;
     let server = stage.start(0)?;
     let brokers = stage.fill(&server, &fleet, None)?;
+    stage.hold(brokers);
     let target = stage.target(&server, &fleet);
     priority::first();
-    let count = stage.args.crowd;
+    let count = stage.args.bench.crowd;
     let (mut few, mut many, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     let mut idle = Vec::new();
     let mut switches = Vec::new();
     let (mut busy, mut resident) = (Vec::new(), Vec::new());
-    for _ in 0..stage.args.rounds {
+    stage.rounds(stage.args.bench.rounds, |stage| {
         let before = server.rss_bytes()? as f64;
         let crowd = gather(stage, &server, count)?;
         let growth = server.rss_bytes()? as f64 - before;
@@ -67,9 +68,9 @@ pub(super) fn connections(stage: &mut Stage<'_>) -> Result<(), Failure> {
         many.extend(large);
         ratios.extend(small.zip(large).map(|(small, large)| large / small));
         let used = result.cost.and_then(|cost| cost.server);
-        resident.extend(used.map(|used| used.rss_bytes as f64 / f64::from(1 << 20)));
-    }
-    drop(brokers);
+        resident.extend(used.map(|used| mebibytes(used.rss_bytes)));
+        Ok(())
+    });
     let bytes = Some(Bound::AtMost(IDLE_BYTES));
     stage.find(format!("{count} connections, idle: bytes each"), idle, bytes);
     let calm = Some(Bound::AtMost(IDLE_SWITCHES));
@@ -118,7 +119,8 @@ fn gather(stage: &Stage<'_>, server: &Server, count: u32) -> Result<Vec<TcpStrea
 pub(super) fn closes(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let fleet = fleet(4, 1000, 4)?;
     let server = stage.start(0)?;
-    let _brokers = stage.fill(&server, &fleet, None)?;
+    let brokers = stage.fill(&server, &fleet, None)?;
+    stage.hold(brokers);
     let target = stage.target(&server, &fleet);
     let load = stage.open(&target, &fleet);
     let program =
@@ -129,16 +131,17 @@ pub(super) fn closes(stage: &mut Stage<'_>) -> Result<(), Failure> {
     priority::first();
     let port = server.address.port();
     let what = format!("{CLOSES_PER_SECOND} closes/s");
-    let rates = stage.quiet_and(&what, &load, &target, |over| come_and_go(port, &over))?;
+    let rates = stage.quiet_and(&what, &load, &target, |over| come_and_go(port, &over));
     stage.find(format!("{what}: reached, 1/s"), rates, None);
     let (mut ours, mut floors, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..stage.args.rounds {
+    stage.rounds(stage.args.bench.rounds, |stage| {
         let floor_us = alone(stage, &floor_process, floor.address.port())?;
         let our_us = alone(stage, &server.process, port)?;
         floors.push(floor_us);
         ours.push(our_us);
         ratios.push(our_us / floor_us);
-    }
+        Ok(())
+    });
     stage.find("a connection without a word: us CPU", ours, None);
     stage.find("the same at the floor: us CPU", floors, None);
     let bound = Some(Bound::AtMost(TIMES_FLOOR));
@@ -147,8 +150,8 @@ pub(super) fn closes(stage: &mut Stage<'_>) -> Result<(), Failure> {
 }
 
 /// CPU of the server for one connection, with nothing beside it.
-fn alone(stage: &Stage<'_>, process: &Process, port: u16) -> Result<f64, Failure> {
-    stage.go_on()?;
+fn alone(stage: &mut Stage<'_>, process: &Process, port: u16) -> Result<f64, Failure> {
+    stage.keep_alive()?;
     let over = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
         let before = process.sample()?;
@@ -158,6 +161,7 @@ fn alone(stage: &Stage<'_>, process: &Process, port: u16) -> Result<f64, Failure
         let crashed = |_| Err(run_failure("the connecting thread crashed"));
         let rate = coming.join().unwrap_or_else(crashed)?;
         let used = process.sample()?.since(&before);
+        stage.go_on()?;
         Ok(used.cpu_ns as f64 / 1e3 / (rate * stage.args.seconds).max(1.0))
     })
 }

@@ -1,6 +1,8 @@
 //! A whole fleet goes at once: by silence, and by closed connections.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, run_failure};
@@ -8,6 +10,7 @@ use crate::fill::Caller;
 use crate::fleet::{Asked, Fleet};
 use crate::launch::Server;
 use crate::priority;
+use crate::process::mebibytes;
 use crate::registrar::Registrar;
 use crate::run::Load;
 use crate::table::Target as Bound;
@@ -37,29 +40,32 @@ enum Leaving {
 /// 250 000 topics on 4 of 1 000 brokers each, so that each broker has 1 000.
 pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let fleet = fleet(1000, 250_000, 4)?;
-    let (mut by_silence, mut by_close) = (Vec::new(), Vec::new());
-    // One round takes longer than in other parts: the fleet is registered twice.
-    let rounds = stage.args.rounds.div_ceil(2);
+    let (mut by_silence, mut by_close, mut alone) = (Vec::new(), Vec::new(), Vec::new());
     let server = stage.start(0)?;
-    for _ in 0..rounds {
+    // One round takes longer than in other parts: the fleet is registered three times.
+    stage.rounds(stage.args.bench.rounds.div_ceil(2), |stage| {
         by_silence.push(leave(stage, &server, &fleet, Leaving::Silence)?);
         by_close.push(leave(stage, &server, &fleet, Leaving::Close)?);
-    }
-    for (what, gone, most) in [
-        ("1000 brokers fall silent", by_silence, SCAN.as_secs_f64() * 1e3),
-        ("1000 brokers close", by_close, 1000.0),
-    ] {
-        let late = gone.iter().map(|gone| gone.late_ms);
-        let bound = Some(Bound::AtMost(most));
-        stage.find(format!("{what}: all routes gone after, ms"), late, bound);
+        alone.push(close_alone(stage, &server, &fleet)?);
+        Ok(())
+    });
+    let late = |gone: &[Gone]| gone.iter().map(|gone| gone.late_ms).collect::<Vec<_>>();
+    let (silent, closed) = ("1000 brokers fall silent", "1000 brokers close");
+    let bound = |most: f64| Some(Bound::AtMost(most));
+    let scan_ms = SCAN.as_secs_f64() * 1e3;
+    stage.find(format!("{silent}: all routes gone after, ms"), late(&by_silence), bound(scan_ms));
+    // Beside queries it is mostly the time for which whoever asks, and closes, waits for a CPU.
+    stage.find(format!("{closed}: all routes gone after, ms"), alone, bound(1000.0));
+    let what = format!("{closed}: all routes gone beside queries after, ms");
+    stage.find(what, late(&by_close), None);
+    for (what, gone) in [(silent, by_silence), (closed, by_close)] {
         stage.find(format!("{what}: quiet p99.9, us"), gone.iter().map(|g| g.quiet_us), None);
         stage.find(format!("{what}: p99.9, us"), gone.iter().map(|g| g.beside_us), None);
         let ratios = gone.iter().map(|g| g.beside_us / g.quiet_us);
-        let bound = Some(Bound::AtMost(TIMES_QUIET));
-        stage.find(format!("{what}: p99.9 : quiet, by round"), ratios, bound);
+        stage.find(format!("{what}: p99.9 : quiet, by round"), ratios, bound(TIMES_QUIET));
     }
-    let mebibytes = server.rss_bytes()? as f64 / f64::from(1 << 20);
-    stage.find("resident after all have gone, MiB", [mebibytes], None);
+    let resident = mebibytes(server.rss_bytes()?);
+    stage.find("resident after all have gone, MiB", [resident], None);
     Ok(())
 }
 
@@ -73,7 +79,7 @@ struct Gone {
 fn leave(
     stage: &mut Stage<'_>,
     server: &Server,
-    fleet: &std::sync::Arc<Fleet>,
+    fleet: &Arc<Fleet>,
     how: Leaving,
 ) -> Result<Gone, Failure> {
     let silence_ms = u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
@@ -101,14 +107,29 @@ fn leave(
             Leaving::Silence => silent_since + SILENCE,
             Leaving::Close => {
                 std::thread::sleep(Duration::from_secs(1));
-                drop(std::mem::take(&mut brokers));
-                Instant::now()
+                close(&mut brokers)
             }
         };
         all_gone(address, fleet, due, &over)
     })?;
     priority::usual();
     Ok(Gone { late_ms, quiet_us, beside_us: result.percentiles("response").p99_9_us })
+}
+
+/// How long it takes when nobody else wants a CPU, in ms.
+fn close_alone(stage: &Stage<'_>, server: &Server, fleet: &Arc<Fleet>) -> Result<f64, Failure> {
+    let mut brokers = stage.fill(server, fleet, None)?;
+    let over = AtomicBool::new(false);
+    let due = close(&mut brokers);
+    let late_ms = all_gone(server.address, fleet, due, &Over(&over, stage.stop))?;
+    println!("{:<24} {late_ms:.0} ms", "all close, no queries");
+    Ok(late_ms)
+}
+
+/// Closes their connections; returns when that was done.
+fn close(brokers: &mut Vec<Registrar>) -> Instant {
+    drop(std::mem::take(brokers));
+    Instant::now()
 }
 
 /// Waits until no broker and no topic is left; returns how long that was after `due`, in ms.

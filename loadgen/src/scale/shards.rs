@@ -26,18 +26,20 @@ const SERVING_SHARE: f64 = 0.02;
 pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
     let fleet = fleet(4, 1000, 4)?;
     let server = stage.start(0)?;
-    let _brokers = stage.fill(&server, &fleet, None)?;
+    let brokers = stage.fill(&server, &fleet, None)?;
+    stage.hold(brokers);
     let target = stage.target(&server, &fleet);
     for count in CROWDS {
         let (mut ratios, mut each) = (Vec::new(), Vec::new());
-        for _ in 0..stage.args.rounds {
+        stage.rounds(stage.args.bench.rounds, |stage| {
             let before = by_ring(&server)?;
             let closed = stage.closed(&target, count, 1, 1000);
             let load = Load { rate: Some(RATE), lateness_bound_us: LATE_US, ..closed };
             let result = stage.run(&format!("{count} x 1"), &load, &target)?;
             ratios.push(most_to_least(&before, &by_ring(&server)?)?);
             each.extend(result.server_us_per_answer());
-        }
+            Ok(())
+        });
         let what = format!("{count} connections");
         let bound = Some(Bound::AtMost(TIMES_LEAST));
         stage.find(format!("{what}: busiest shard : laziest, by round"), ratios, bound);

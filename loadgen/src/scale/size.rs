@@ -56,11 +56,12 @@ pub(super) fn measure(stage: &mut Stage<'_>) -> Result<(), Failure> {
         }
     }
     priority::first();
-    for _ in 0..stage.args.rounds {
-        for sized in &mut all {
-            round(stage, sized)?;
-        }
-    }
+    stage.rounds(stage.args.bench.rounds, |stage| {
+        // All of them before each: the others wait for their turn meanwhile.
+        let mut brokers = all.iter_mut().flat_map(|sized| &mut sized.brokers);
+        brokers.try_for_each(Registrar::heartbeat)?;
+        all.iter_mut().try_for_each(|sized| round(stage, sized))
+    });
     print(&all);
     let square: Vec<&Sized> = all.iter().filter(|sized| sized.fleet.brokers == 4).collect();
     let (Some(least), Some(most)) = (square.first(), square.last()) else { return Ok(()) };
@@ -115,7 +116,6 @@ fn start(stage: &Stage<'_>, number: u16, fleet: Arc<Fleet>) -> Result<Sized, Fai
 }
 
 fn round(stage: &mut Stage<'_>, sized: &mut Sized) -> Result<(), Failure> {
-    sized.brokers.iter_mut().try_for_each(Registrar::heartbeat)?;
     let (fleet, target) = (&sized.fleet, &sized.target);
     let topics = fleet.topics;
     let what = format!("{topics} x {}", fleet.brokers);
@@ -128,7 +128,7 @@ fn round(stage: &mut Stage<'_>, sized: &mut Sized) -> Result<(), Failure> {
     let Some(broker) = sized.brokers.first_mut() else { return Ok(()) };
     let before = sized.server.process.sample()?;
     for topic in sized.next_topic..sized.next_topic + NEW_TOPICS {
-        broker.prepare(fleet, &[topic], Form::Raw)?;
+        broker.prepare(fleet, &[topic], Form::Raw);
         broker.change();
         broker.register()?;
     }

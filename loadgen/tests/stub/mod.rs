@@ -103,6 +103,14 @@ pub struct Stub {
     pub registrations: Arc<Mutex<Vec<String>>>,
 }
 
+impl Stub {
+    /// How many requests had this in their headers.
+    pub fn received_with(&self, text: &str) -> usize {
+        let all = self.received.lock().unwrap();
+        all.iter().map(|bytes| String::from_utf8_lossy(bytes).matches(text).count()).sum()
+    }
+}
+
 /// What to answer to a route query; `None` closes the connection. May sleep: that delays this
 /// connection only.
 pub trait Answering: Fn(&Seen) -> Option<Vec<u8>> + Send + Sync + 'static {}

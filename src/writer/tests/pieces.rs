@@ -245,3 +245,23 @@ fn nobody_expires_in_the_middle_of_a_change() {
     assert!(!stage.has_route("b-0") && stage.has_route("large-0"));
     stage.writer.table.check_invariants();
 }
+
+#[test]
+fn what_closes_because_the_server_stops_in_the_middle_of_a_change_is_in_the_last_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("routes");
+    let mut stage = stage_from(1, Restored::default(), Some(path.clone()));
+    stage.send(2, None, register("b", 2, None));
+    stage.settle(0);
+    stage.send(1, None, register("large", LARGE, None));
+    stage.turn_to_the_middle();
+    stage.writer.parts.leaving.store(true, Ordering::Release);
+    stage.send(2, None, WriteOp::ConnectionClosed);
+    stage.settle(0);
+    assert!(!stage.has_route("b-0") && stage.has_route("large-0"));
+    drop(stage); // waits for the disk
+    let restored = RouteTable::restore(&std::fs::read(path).unwrap()).unwrap();
+    let view = restored.table.freeze();
+    assert_eq!(view.topic_count(), LARGE + 2);
+    assert!(view.topic("b-0").is_some());
+}

@@ -1,4 +1,4 @@
-// The gRPC client rocketmq-client-nodejs: node grpc.js PROXY TOPIC COUNT SECONDS
+// The gRPC client rocketmq-client-nodejs: node proxy.js PROXY TOPIC COUNT SECONDS
 'use strict';
 const { Producer, SimpleConsumer } = require('rocketmq-client-nodejs');
 const { logger, main, roundTrip } = require('./roundtrip');
