@@ -45,6 +45,9 @@ impl Stage {
         self.publisher.publish(self.table.freeze(), KvView::default(), Default::default());
         self.reader.with(|view| black_box(view.generation));
         self.publisher.retire();
+        while self.publisher.is_freeing() {
+            self.publisher.retire();
+        }
         assert_eq!(self.publisher.retired(), 0, "nobody holds an old view");
     }
 

@@ -8,6 +8,9 @@
 //!
 //! Rates of compressed bodies are by their inflated bytes.
 //!
+//! Then the pieces that the writer makes of a registration near the frame limit, all queues new:
+//! how long they take together, and the longest one, which a heartbeat waits for.
+//!
 //! Times are CPU times of one thread. Run with `cargo bench --bench register`.
 #![allow(missing_docs, reason = "the macros of criterion make public items")]
 
@@ -22,10 +25,16 @@ use fleet::bodies::{compressed, decode, json, registration, request};
 use guidepost::kv::KvView;
 use guidepost::publish::{Publisher, View};
 use guidepost::route::RouteTable;
+use guidepost::wire::body::register::{Layout, RegisterDecoder, Step};
 use guidepost::writer::request::RegisterRequest;
 
 const TOPICS: usize = 20_000;
 const BROKERS: usize = 4;
+/// Topics of a registration near the frame limit.
+const LARGEST: usize = 80_000;
+/// As the writer does it.
+const TOPICS_A_STEP: usize = 512;
+const ENTRIES_A_PIECE: usize = 1024;
 /// Turns in which the ratio is measured.
 const TURNS: usize = 41;
 
@@ -39,6 +48,26 @@ struct Stage {
 }
 
 impl Stage {
+    /// With brokers that all have so many topics.
+    fn new(topics: usize, brokers: usize) -> Stage {
+        let (publisher, _) = Publisher::new(View::default());
+        let mut stage = Stage { table: RouteTable::new().in_steps_of(TOPICS_A_STEP), publisher };
+        let all = fleet::topics(0..topics, 8);
+        for broker in 0..brokers {
+            let registration = fleet::registration(broker, all.clone(), 1);
+            stage.table.register(registration).expect("a new broker registers");
+            while !stage.table.step() {}
+        }
+        stage
+    }
+
+    /// Frees what was replaced.
+    fn free(&mut self) {
+        while self.publisher.is_freeing() {
+            self.publisher.retire();
+        }
+    }
+
     /// True if it was not the last one again.
     fn register(&mut self, request: &RegisterRequest) -> bool {
         let digest = request.digest(false, 7);
@@ -49,9 +78,12 @@ impl Stage {
         assert!(request.is_intact());
         let registration = registration(request, decode(request), digest);
         self.table.register(registration).expect("a known broker registers");
+        while !self.table.is_whole() {
+            self.table.step();
+        }
         if self.table.take_changed() {
             self.publisher.publish(self.table.freeze(), KvView::default(), Default::default());
-            self.publisher.retire();
+            self.free();
         }
         true
     }
@@ -60,10 +92,7 @@ impl Stage {
 fn registrations(c: &mut Criterion<CpuTime>) {
     let mut group = c.benchmark_group("register 20k topics");
     group.sample_size(30);
-    let mut stage = {
-        let (publisher, _) = Publisher::new(View::default());
-        Stage { table: fleet::table(TOPICS, BROKERS), publisher }
-    };
+    let mut stage = Stage::new(TOPICS, BROKERS);
     let plain = |counter, queues| (request(json(TOPICS, counter, queues), false), 0);
     let packed = |counter, queues| {
         let (body, inflated) = compressed(TOPICS, counter, queues);
@@ -99,6 +128,57 @@ fn registrations(c: &mut Criterion<CpuTime>) {
     }
 }
 
+/// Pieces of one kind.
+#[derive(Default)]
+struct Pieces(Vec<Duration>);
+
+impl Pieces {
+    fn time<T>(&mut self, piece: impl FnOnce() -> T) -> T {
+        let start = fleet::cpu_time();
+        let outcome = piece();
+        self.0.push(fleet::cpu_time() - start);
+        outcome
+    }
+
+    fn print(&self, name: &str) {
+        let (count, total) = (self.0.len(), self.0.iter().sum::<Duration>());
+        let longest = self.0.iter().max().copied().unwrap_or_default();
+        println!("{LARGEST} topics, {name}: {count} pieces, {total:?}, the longest {longest:?}");
+    }
+}
+
+/// Registers all topics with other queues, twice: the second time the places are warm.
+fn pieces(_: &mut Criterion<CpuTime>) {
+    let mut stage = Stage::new(LARGEST, 1);
+    let mut kinds: [Pieces; 3] = Default::default();
+    for (counter, queues) in [(2, 4), (3, 8)] {
+        kinds = Default::default();
+        let [decoding, applying, freeing] = &mut kinds;
+        let request = request(json(LARGEST, counter, queues), false);
+        let layout = Layout::of(request.version, request.compressed, &request.body);
+        let mut decoder = RegisterDecoder::new(request.body.clone(), layout, 0);
+        let body = loop {
+            let step = decoding.time(|| decoder.step(ENTRIES_A_PIECE));
+            if let Step::Done(body) = step.expect("well formed") {
+                break body;
+            }
+        };
+        let registration = registration(&request, body, request.digest(false, 7));
+        applying.time(|| stage.table.register(registration).expect("a known broker registers"));
+        while !stage.table.is_whole() {
+            applying.time(|| stage.table.step());
+        }
+        let view = stage.table.freeze();
+        freeing.time(|| stage.publisher.publish(view, KvView::default(), Default::default()));
+        while stage.publisher.is_freeing() {
+            freeing.time(|| stage.publisher.retire());
+        }
+    }
+    for (kind, name) in kinds.iter().zip(["decoding", "applying", "publishing and freeing"]) {
+        kind.print(name);
+    }
+}
+
 /// Medians of a changed and an unchanged registration, measured in turns so that noise meets both.
 fn ratio(
     stage: &mut Stage,
@@ -125,6 +205,6 @@ fn ratio(
 criterion_group! {
     name = benches;
     config = fleet::criterion();
-    targets = registrations
+    targets = registrations, pieces
 }
 criterion_main!(benches);

@@ -36,6 +36,12 @@ pub const LANE_REQUESTS_MAX: usize = 4096;
 pub const BODY_BUDGET_BYTES: usize = 512 << 20;
 /// Most changes the writer applies before it publishes.
 pub const WRITE_BATCH_MAX: usize = 512;
+/// Bytes of requests after which the writer takes no more into a batch: what it decodes and applies
+/// between two looks at its lanes is about a millisecond's work.
+pub const WRITE_BATCH_BYTES_MAX: usize = 256 << 10;
+/// Largest registration that the writer decodes at once; larger ones are cut into pieces, so that
+/// what is behind them is not held up.
+pub const AT_ONCE_BYTES_MAX: usize = 64 << 10;
 /// Most answers that one connection may be owed by the writer before the shard stops reading from
 /// it.
 pub const OWED_PER_CONNECTION_MAX: usize = 1024;

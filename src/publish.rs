@@ -3,6 +3,7 @@
 //! One root is published, never its parts, so that an answer never mixes moments. Readers hold no
 //! lock: each keeps an [`arc_swap::Cache`] and compares one pointer a batch.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Cache};
@@ -10,7 +11,13 @@ use arc_swap::{ArcSwap, Cache};
 use crate::config::settings::Settings;
 use crate::ids::Generation;
 use crate::kv::KvView;
-use crate::route::RouteView;
+use crate::route::{RouteView, ViewRemains};
+
+/// Topics that are freed at a time, some tenths of a millisecond.
+const TOPICS_FREED: usize = 4096;
+/// Views that are freed in pieces at a time. When more come, whoever changes the tables is faster
+/// than the freeing; then the oldest is freed at once.
+const REMAINS_MAX: usize = 8;
 
 /// Everything a reader can see, frozen at one moment.
 #[derive(Debug, Default)]
@@ -32,6 +39,8 @@ pub struct Publisher {
     /// Views that a reader may still hold. They are dropped here, on the writer's core, never by a
     /// reader.
     retired: Vec<Arc<View>>,
+    /// Views that nobody holds, being freed. At most [`REMAINS_MAX`], the oldest first.
+    remains: VecDeque<ViewRemains>,
     generation: Generation,
 }
 
@@ -41,7 +50,8 @@ impl Publisher {
     pub fn new(first: View) -> (Publisher, Readers) {
         let root = Arc::new(ArcSwap::from_pointee(first));
         let readers = Readers { root: Arc::clone(&root) };
-        (Publisher { root, retired: Vec::new(), generation: Generation(0) }, readers)
+        let (retired, remains) = (Vec::new(), VecDeque::new());
+        (Publisher { root, retired, remains, generation: Generation(0) }, readers)
     }
 
     /// Makes a view of the three parts visible to every reader.
@@ -62,10 +72,33 @@ impl Publisher {
         self.generation
     }
 
-    /// Drops retired views that nobody holds any more. Called with each publication and by
-    /// housekeeping.
+    /// Frees a piece of the retired views that nobody holds any more. Called with each publication
+    /// and by housekeeping.
     pub fn retire(&mut self) {
-        self.retired.retain(|view| Arc::strong_count(view) > 1);
+        // Nobody can take hold of a replaced view again.
+        for view in self.retired.extract_if(.., |view| Arc::strong_count(view) == 1) {
+            let view = Arc::into_inner(view);
+            self.remains.extend(view.map(|view| view.routes.dismantle()));
+        }
+        while self.remains.len() > REMAINS_MAX {
+            self.remains.pop_front();
+        }
+        // The newest first: after a small change it is freed at once, and does not wait for what a
+        // large one left.
+        while self.remains.back_mut().is_some_and(|newest| newest.step(TOPICS_FREED)) {
+            self.remains.pop_back();
+        }
+    }
+
+    /// Takes a copy of routes that its holder is done with, to be freed as a retired view's are.
+    pub fn discard(&mut self, routes: RouteView) {
+        self.remains.push_back(routes.dismantle());
+    }
+
+    /// Whether [`Publisher::retire`] has more to free at once.
+    #[must_use]
+    pub fn is_freeing(&self) -> bool {
+        !self.remains.is_empty()
     }
 
     /// Views that were replaced but are still held by a reader.

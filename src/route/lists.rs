@@ -122,10 +122,10 @@ impl TopicListing {
         &self.out
     }
 
-    /// What has been written, to keep.
+    /// What has been written, to keep, and the view it was written from, to be freed.
     #[must_use]
-    pub fn into_body(self) -> Vec<u8> {
-        self.out
+    pub fn finish(self) -> (Vec<u8>, RouteView) {
+        (self.out, self.view)
     }
 }
 

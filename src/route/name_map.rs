@@ -10,6 +10,8 @@
 //! many there are, and this one 12 to 30; a change costs half, a lookup the same. What would
 //! change our mind: leaves of fitting size there.
 
+mod remains;
+
 use std::fmt;
 use std::hash::BuildHasher;
 use std::slice;
@@ -18,6 +20,8 @@ use std::sync::Arc;
 use ahash::RandomState;
 use smallvec::SmallVec;
 use triomphe::ThinArc;
+
+pub use remains::Remains;
 
 /// Bits of the hash that choose a branch's child.
 const LEVEL_BITS: u32 = 2;

@@ -11,10 +11,10 @@ use super::table::RouteTable;
 use super::view::GroupSlot;
 
 impl RouteTable {
-    /// Notices that the changes since the last call call for, in their order. Whoever changes the
-    /// table takes them away, wanted or not.
+    /// Notices that the changes since the last call call for, in their order; none while a change
+    /// is not whole. Whoever changes the table takes them away, wanted or not.
     pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.notices)
+        if self.is_whole() { std::mem::take(&mut self.notices) } else { Vec::new() }
     }
 
     /// Notes that a broker registered in a group whose smallest id was `old_min`. The others are

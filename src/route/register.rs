@@ -1,17 +1,19 @@
-//! Registration (code 103): decided from what is there, then applied whole (Java:
-//! `RouteInfoManager.registerBroker`).
+//! Registration (code 103): decided from what is there, then applied; what is large, in steps that
+//! no reader sees (Java: `RouteInfoManager.registerBroker`).
 
 use std::sync::Arc;
 
+use roaring::RoaringBitmap;
 use smallvec::SmallVec;
 
 use crate::ids::{BrokerId, MemberKey};
-use crate::model::{QueueMapping, perm};
+use crate::model::{QueueMapping, TopicConfig, perm};
 
 use super::change::{Master, Refused, Registered, Registration};
 use super::fragment::GroupParts;
+use super::steps::{Job, Puts};
 use super::table::{Member, RouteTable};
-use super::topic::{GroupList, TopicNumber};
+use super::topic::GroupList;
 use super::view::GroupSlot;
 
 impl RouteTable {
@@ -32,11 +34,12 @@ impl RouteTable {
         let same = *member.cluster == *cluster
             && member.digest == Some(digest)
             && member.data_version.is_some()
-            && member.epoch == self.states[slot.index()].epoch;
+            && member.epoch == Some(self.states[slot.index()].epoch);
         same.then_some(key)
     }
 
-    /// Registers a broker, or leaves the table as it was.
+    /// Registers a broker, or leaves the table as it was. A large registration is [applied in
+    /// steps](RouteTable::in_steps_of), which are decided by the time this returns.
     ///
     /// # Errors
     /// [`Refused::SingleTopic`] and [`Refused::Stale`], each with its reason.
@@ -81,6 +84,7 @@ impl RouteTable {
 
     fn apply(&mut self, registration: Registration) -> Registered {
         let known = self.view.groups.get(&registration.broker).copied();
+        self.begin(self.topics_touched_by(&registration, known));
         let slot = known.unwrap_or_else(|| self.reserve_group(&registration.broker));
         let members = &self.states[slot.index()].members;
         let first_of_id = !members.iter().any(|(id, _)| *id == registration.id);
@@ -111,12 +115,19 @@ impl RouteTable {
             },
         );
         self.note_registered(slot, old_min, &registration);
-        self.apply_topics(slot, &registration, first_of_id, version_differs);
-        let epoch = self.states[slot.index()].epoch;
-        let place = self.members[key.slot as usize].member.as_mut();
-        place.expect("just placed").epoch = epoch;
         let master = self.master_for(slot, &registration);
+        self.leave_topics(slot, registration, first_of_id || version_differs);
+        self.leave(Job::Seal { slot, key });
+        self.begun();
         Registered { member: key, master, displaced: old.displaced }
+    }
+
+    /// The most topics that the registration looks at or changes.
+    fn topics_touched_by(&self, registration: &Registration, slot: Option<GroupSlot>) -> usize {
+        let stored = slot.filter(|_| registration.delete_missing_topics);
+        let stored = stored.map_or(0, |slot| self.states[slot.index()].topics.len());
+        let stored = usize::try_from(stored).unwrap_or(usize::MAX);
+        stored.saturating_add(registration.topics.len() + registration.mappings.len())
     }
 
     /// Takes out of the group whoever the registration replaces: the same process under any id, and
@@ -161,7 +172,7 @@ impl RouteTable {
             data_version: registration.data_version,
             filters,
             digest: Some(registration.digest),
-            epoch: 0,
+            epoch: None,
         });
         let members = &mut self.states[slot.index()].members;
         let at = members.partition_point(|(id, _)| *id < registration.id);
@@ -169,13 +180,9 @@ impl RouteTable {
         key
     }
 
-    fn apply_topics(
-        &mut self,
-        slot: GroupSlot,
-        registration: &Registration,
-        first_of_id: bool,
-        version_differs: bool,
-    ) {
+    /// Leaves to be done what the registration does to topics: to all it names if `everything`,
+    /// else to those that the group does not have.
+    fn leave_topics(&mut self, slot: GroupSlot, registration: Registration, everything: bool) {
         let is_master = registration.id == BrokerId::MASTER;
         let smallest = self.states[slot.index()].members[0].0;
         let is_prime_slave =
@@ -183,37 +190,50 @@ impl RouteTable {
         if !is_master && !is_prime_slave {
             return;
         }
-        if registration.delete_missing_topics && registration.mappings.is_empty() {
-            self.drop_missing(slot, registration);
+        let drops_missing = registration.delete_missing_topics && registration.mappings.is_empty();
+        let puts = Puts {
+            slot,
+            configs: registration.topics.into_iter(),
+            everything,
+            read_only: is_prime_slave && registration.acting_master == Some(true),
+        };
+        self.leave(match drops_missing {
+            true => Job::Miss { puts, at: 0, named: RoaringBitmap::new() },
+            false => Job::Put(puts),
+        });
+        let mappings = registration.mappings.into_iter();
+        self.leave(Job::Map { slot, mappings, everything });
+    }
+
+    pub(super) fn put(
+        &mut self,
+        slot: GroupSlot,
+        config: &TopicConfig,
+        everything: bool,
+        read_only: bool,
+    ) {
+        let known = self.view.topics.get(config.topic.as_bytes());
+        if !everything && known.is_some_and(|route| route.on(slot).is_some()) {
+            return;
         }
-        let everything = first_of_id || version_differs;
-        let read_only = is_prime_slave && registration.acting_master == Some(true);
-        for config in &registration.topics {
-            let known = self.view.topics.get(config.topic.as_bytes());
-            if !everything && known.is_some_and(|route| route.on(slot).is_some()) {
-                continue;
-            }
-            let mut queues = config.queues;
-            if read_only {
-                queues.perm &= !perm::WRITE;
-            }
-            self.put_queues(&config.topic, slot, queues);
+        let mut queues = config.queues;
+        if read_only {
+            queues.perm &= !perm::WRITE;
         }
-        for mapping in &registration.mappings {
-            if everything || self.lacks(slot, mapping) {
-                self.put_mapping(slot, mapping);
-            }
+        self.put_queues(&config.topic, slot, queues);
+    }
+
+    pub(super) fn map(&mut self, slot: GroupSlot, mapping: &QueueMapping, everything: bool) {
+        if everything || self.lacks(slot, mapping) {
+            self.put_mapping(slot, mapping);
         }
     }
 
-    fn drop_missing(&mut self, slot: GroupSlot, registration: &Registration) {
-        let numbers = registration.topics.iter().filter_map(|config| {
-            self.view.topics.get(config.topic.as_bytes()).map(|route| route.number().0)
-        });
-        let named: roaring::RoaringBitmap = numbers.collect();
-        for number in &self.states[slot.index()].topics - &named {
-            self.drop_queues(TopicNumber(number), &[slot]);
-        }
+    /// Lets the broker's registration be recognised from now on.
+    pub(super) fn seal(&mut self, slot: GroupSlot, key: MemberKey) {
+        let epoch = self.states[slot.index()].epoch;
+        let place = self.members[key.slot as usize].member.as_mut();
+        place.expect("placed when the registration began").epoch = Some(epoch);
     }
 
     /// Whether the table has the queues of this group's part of a static topic, and not the part.

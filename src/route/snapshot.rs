@@ -138,8 +138,9 @@ struct SavedMapping<'a> {
 
 impl RouteTable {
     /// The table at this moment, with each broker's heartbeat timeout in milliseconds. Copies the
-    /// brokers, and of topics a pointer.
+    /// brokers, and of topics a pointer. Not to be called in the middle of a change.
     pub fn snapshot(&self, timeout_ms: impl Fn(MemberKey) -> u64) -> RouteSnapshot {
+        assert!(self.is_whole(), "brokers and topics are of one moment");
         let copy = |slot: GroupSlot| {
             let state = &self.states[slot.index()];
             let members = state.members.iter().map(|(id, key)| {
@@ -310,7 +311,7 @@ impl Restored {
                 }),
                 filters: member.filters.iter().map(|&filter| filter.to_owned()).collect(),
                 digest: None,
-                epoch: 0,
+                epoch: None,
             });
             table.states[slot.index()].members.push((BrokerId(member.id), key));
             self.members.push((key, member.timeout_ms));

@@ -13,6 +13,7 @@ use crate::model::{DataVersion, Notice, Queues};
 
 use super::fragment::{Group, GroupParts};
 use super::name_map::{Named, Place};
+use super::steps::{Job, Steps};
 use super::topic::{GroupList, GroupQueues, TopicNumber, TopicRoute};
 use super::view::{GroupSlot, RouteView};
 
@@ -29,7 +30,10 @@ pub struct RouteTable {
     pub(super) members: Vec<MemberSlot>,
     free_members: Vec<u32>,
     pub(super) by_addr: AddrIndex,
-    changed: bool,
+    /// Whether `view` differs from what was last published, or from what is shown until the change
+    /// under way is whole.
+    pub(super) changed: bool,
+    pub(super) steps: Steps,
     /// See [`RouteTable::take_notices`].
     pub(super) notices: Vec<Notice>,
 }
@@ -62,10 +66,10 @@ pub(super) struct Member {
     pub ha_addr: Option<String>,
     pub data_version: Option<DataVersion>,
     pub filters: Vec<String>,
-    /// Content of its last registration and the group's epoch right after it. `None` until it
-    /// registers if it comes from a snapshot.
+    /// Content of its last registration; `None` until it registers if it comes from a snapshot.
     pub digest: Option<u128>,
-    pub epoch: u64,
+    /// The group's epoch right after that registration, once it is whole.
+    pub epoch: Option<u64>,
 }
 
 /// A place for a member, used again under another generation.
@@ -76,21 +80,10 @@ pub(super) struct MemberSlot {
 }
 
 impl RouteTable {
-    /// An empty table.
+    /// An empty table, which makes every change at once.
     #[must_use]
     pub fn new() -> RouteTable {
         RouteTable::default()
-    }
-
-    /// The table as readers may see it from now on. Copies pointers only.
-    #[must_use]
-    pub fn freeze(&self) -> RouteView {
-        self.view.clone()
-    }
-
-    /// Whether anything that a reader can see has changed since the last call.
-    pub fn take_changed(&mut self) -> bool {
-        std::mem::take(&mut self.changed)
     }
 
     /// Registered brokers.
@@ -211,26 +204,22 @@ impl RouteTable {
         self.touch(slot);
     }
 
-    /// Removes groups without members, their queues of every topic, and topics that nobody else
-    /// serves. Each topic is rewritten once, however many of its groups go.
-    pub(super) fn remove_groups(&mut self, slots: &mut [GroupSlot]) {
+    /// Leaves to be done: groups without members go, their queues of every topic, and topics that
+    /// nobody else serves. Each topic is rewritten once, however many of its groups go.
+    pub(super) fn remove_groups(&mut self, mut slots: SmallVec<[GroupSlot; 4]>) {
         slots.sort_unstable();
-        let mut topics = RoaringBitmap::new();
-        for slot in slots.iter() {
+        let mut numbers = RoaringBitmap::new();
+        for slot in &slots {
             let state = &mut self.states[slot.index()];
             assert!(state.members.is_empty(), "a group with members stays");
-            // Taken at once, so that no topic has to be taken out one by one below.
-            topics |= std::mem::take(&mut state.topics);
+            // Taken at once, so that no topic has to be taken out one by one later.
+            numbers |= std::mem::take(&mut state.topics);
         }
-        for number in topics {
-            self.drop_queues(TopicNumber(number), slots);
-        }
-        for slot in slots {
-            self.remove_group(*slot);
-        }
+        self.leave(Job::Drop { numbers, slots, for_good: true });
     }
 
-    fn remove_group(&mut self, slot: GroupSlot) {
+    /// Removes a group that no topic names any more.
+    pub(super) fn remove_group(&mut self, slot: GroupSlot) {
         let group = Arc::make_mut(&mut self.view.slots)[slot.index()].take();
         let group = group.expect("a slot that is removed was filled");
         let state = std::mem::take(&mut self.states[slot.index()]);
@@ -287,10 +276,12 @@ impl RouteTable {
         match groups.iter_mut().find(|group| group.slot == slot) {
             Some(old) if *old == entry => return,
             Some(old) => *old = entry,
-            None => groups.push(entry),
+            None => {
+                groups.push(entry);
+                self.states[slot.index()].topics.insert(route.number().0);
+            }
         }
         self.view.topics.insert(route.with(route.is_mapped(), &groups));
-        self.states[slot.index()].topics.insert(route.number().0);
         self.touch(slot);
     }
 

@@ -1,8 +1,9 @@
 //! Changes that name topics or perms instead of brokers: codes 216, 217, 205, 327.
 
 use crate::ids::Topic;
-use crate::model::{QueueData, perm};
+use crate::model::QueueData;
 
+use super::steps::PermChange;
 use super::table::RouteTable;
 use super::view::GroupSlot;
 
@@ -23,6 +24,7 @@ impl RouteTable {
             route.groups().map(|group| group.slot).filter(leaves).collect();
         slots.sort_unstable();
         if !slots.is_empty() {
+            self.begin(1);
             self.drop_queues(number, &slots);
         }
     }
@@ -35,6 +37,7 @@ impl RouteTable {
         let Some(slots) = queues.iter().map(find).collect::<Option<Vec<GroupSlot>>>() else {
             return false;
         };
+        self.begin(1);
         for (slot, data) in slots.into_iter().zip(queues) {
             self.put_queues(topic, slot, data.queues);
         }
@@ -48,15 +51,10 @@ impl RouteTable {
         let Some(slot) = self.view.groups.get(broker).copied() else {
             return 0;
         };
-        let epoch = self.states[slot.index()].epoch;
-        let count = if on {
-            self.change_perms(slot, |_| perm::READ | perm::WRITE)
-        } else {
-            self.change_perms(slot, |bits| bits & !perm::WRITE)
-        };
-        // A registration with an unchanged data version leaves perms alone, so the last ones are
-        // still recognised.
-        self.states[slot.index()].epoch = epoch;
+        let topics = self.states[slot.index()].topics.len();
+        self.begin(usize::try_from(topics).unwrap_or(usize::MAX));
+        let count = self.change_perms(slot, PermChange::Operator { on });
+        self.begun();
         count
     }
 }

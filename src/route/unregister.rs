@@ -4,12 +4,11 @@
 use smallvec::SmallVec;
 
 use crate::ids::MemberKey;
-use crate::model::perm;
 
 use super::change::Departure;
 use super::fragment::GroupParts;
+use super::steps::{Job, PermChange};
 use super::table::RouteTable;
-use super::topic::TopicNumber;
 use super::view::GroupSlot;
 
 impl RouteTable {
@@ -33,6 +32,7 @@ impl RouteTable {
 
     /// As [`RouteTable::remove_members`], but without a notice.
     pub(super) fn forget_members(&mut self, keys: &[MemberKey]) {
+        self.begin(self.topics_touched_without(keys));
         let mut reduced: SmallVec<[GroupSlot; 4]> = SmallVec::new();
         for key in keys {
             let Some(member) = self.take_member(*key) else {
@@ -44,12 +44,20 @@ impl RouteTable {
         reduced.sort_unstable();
         reduced.dedup();
         let is_empty = |slot: &GroupSlot| self.states[slot.index()].members.is_empty();
-        let (mut empty, reduced): (Vec<GroupSlot>, Vec<GroupSlot>) =
+        let (empty, reduced): (SmallVec<[GroupSlot; 4]>, SmallVec<[GroupSlot; 4]>) =
             reduced.into_iter().partition(is_empty);
-        self.remove_groups(&mut empty);
+        self.remove_groups(empty);
         for slot in reduced {
             self.settle(slot);
         }
+        self.begun();
+    }
+
+    /// The most topics that change when these brokers go.
+    fn topics_touched_without(&self, keys: &[MemberKey]) -> usize {
+        let members = keys.iter().filter_map(|key| self.member(*key));
+        let topics = members.map(|member| self.states[member.slot.index()].topics.len());
+        usize::try_from(topics.sum::<u64>()).unwrap_or(usize::MAX)
     }
 
     /// Brings a group that lost members, not all of them, into its new shape.
@@ -65,19 +73,16 @@ impl RouteTable {
         };
         self.show_group(slot, parts);
         if self.view.at(slot).is_masterless_acting() {
-            self.change_perms(slot, |bits| bits & !perm::WRITE);
+            self.change_perms(slot, PermChange::LoseWrite);
         }
     }
 
-    /// Changes the perm of each topic on a group; returns how many topics that are, changed or not.
-    pub(super) fn change_perms(&mut self, slot: GroupSlot, change: impl Fn(i32) -> i32) -> u64 {
+    /// Leaves to be done: a change of the perm of each topic on a group. Returns how many topics
+    /// that are, changed or not.
+    pub(super) fn change_perms(&mut self, slot: GroupSlot, change: PermChange) -> u64 {
         let numbers = self.states[slot.index()].topics.clone();
-        for number in &numbers {
-            let route = self.topic_of(TopicNumber(number)).clone();
-            let mut queues = route.on(slot).expect("a group's topic has its queues");
-            queues.perm = change(queues.perm);
-            self.set_queues(&route, slot, queues);
-        }
-        numbers.len()
+        let count = numbers.len();
+        self.leave(Job::Perms { slot, numbers, change });
+        count
     }
 }

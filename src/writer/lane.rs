@@ -22,7 +22,9 @@ use crossbeam::queue::ArrayQueue;
 use crossbeam::utils::CachePadded;
 
 use crate::ids::ShardId;
-use crate::limits::{BODY_BUDGET_BYTES, LANE_REQUESTS_MAX};
+use crate::limits::{
+    AT_ONCE_BYTES_MAX, BODY_BUDGET_BYTES, LANE_REQUESTS_MAX, WRITE_BATCH_BYTES_MAX,
+};
 use crate::writer::request::{WriteOp, WriteRequest};
 
 /// Wakes the writer. Must be sticky (an eventfd is): rung while the writer is awake, it makes the
@@ -193,7 +195,8 @@ pub struct LaneReceivers {
 
 impl LaneReceivers {
     /// Appends at most `max` requests to `out`, in the order in which they were accepted, and
-    /// returns how many.
+    /// returns how many. It ends earlier when they hold [`WRITE_BATCH_BYTES_MAX`], each counted up
+    /// to [`AT_ONCE_BYTES_MAX`].
     ///
     /// What was in a lane before another shard took its next number comes before that number. Two
     /// requests that are being accepted at the same moment have no order, and get one here. A
@@ -207,8 +210,8 @@ impl LaneReceivers {
                 *head = queue.pop();
             }
         }
-        let mut taken = 0;
-        while taken < max {
+        let (mut taken, mut bytes) = (0, 0);
+        while taken < max && bytes < WRITE_BATCH_BYTES_MAX {
             let numbers = self.heads.iter().enumerate();
             let numbers = numbers.filter_map(|(lane, head)| Some((head.as_ref()?.number, lane)));
             let Some((number, lane)) = numbers.min().filter(|(number, _)| *number < end) else {
@@ -220,6 +223,7 @@ impl LaneReceivers {
                 self.heads[lane].as_ref().is_none_or(|next| next.number > number),
                 "a shard counts up"
             );
+            bytes += received.lease.bytes().min(AT_ONCE_BYTES_MAX);
             out.push(received);
             taken += 1;
         }

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use tracing::warn;
 
 use crate::limits::FRAME_BYTES_MAX;
-use crate::route::{RouteTable, TopicList, TopicListing};
+use crate::route::{RouteTable, RouteView, TopicList, TopicListing};
 use crate::wire::code::response;
 
 use super::lane::Received;
@@ -41,18 +41,18 @@ impl Lists {
         self.waiting.is_empty() && self.current.is_none()
     }
 
-    /// Writes a piece of a list; answers all who wait for it when it is complete.
-    pub fn work(&mut self, table: &RouteTable, answers: &mut Vec<ToShard>) {
-        let Some(mut current) = self.current.take().or_else(|| self.begin(table)) else {
-            return;
-        };
+    /// Writes a piece of a list; answers all who wait for it when it is complete. Then the view it
+    /// was written from is no longer needed, and perhaps nobody else has it any more.
+    pub fn work(&mut self, table: &RouteTable, answers: &mut Vec<ToShard>) -> Option<RouteView> {
+        let mut current = self.current.take().or_else(|| self.begin(table))?;
         let complete = current.listing.step(TOPICS_A_TURN);
         let too_large = current.listing.body().len() > BODY_BYTES_MAX;
         if !complete && !too_large {
             self.current = Some(current);
-            return;
+            return None;
         }
-        let body = if too_large { Bytes::new() } else { current.listing.into_body().into() };
+        let (body, view) = current.listing.finish();
+        let body = if too_large { Bytes::new() } else { body.into() };
         for received in current.askers {
             let request = &received.request;
             let asker = Asker { conn: request.conn, reply_to: request.reply_to };
@@ -65,6 +65,7 @@ impl Lists {
             };
             push_answer(answers, asker, reply);
         }
+        Some(view)
     }
 
     /// Takes up the list that has waited longest, for all who ask for the same by now: what they

@@ -5,16 +5,22 @@
 //!   lanes --drain--> [take] --small--> tables --+            +--> post boxes (answers, closes)
 //!                       |                       +--> publish +
 //!                       +--large--> [slow] -----+            +--> notifier
+//!                       +--tables not whole--> [whole] (then as ever)
 //!                       +--long lists--> [lists] (read only)
 //!                       +--KV, settings--> [durable] <--> store thread
 //!                                          [snapshots] --> another one
 //! ```
 //!
+//! All that takes long is done in pieces, one or two a turn, each about half a millisecond: so long
+//! a sign of life waits. What a large change makes is published when it is whole, see [`whole`].
+//!
 //! A broker reads its own write: its answer is posted after the publication, and a shard compares
 //! pointers when it takes the answer out or later. Nothing here waits for anything but the
 //! doorbell.
 
+mod bearing;
 mod durable;
+mod hashing;
 pub mod lane;
 mod lists;
 mod registration;
@@ -23,6 +29,7 @@ mod slow;
 mod snapshots;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -53,6 +60,13 @@ use lists::Lists;
 use request::{ToShard, WriteAnswer, WriteOp};
 use slow::Slow;
 use snapshots::Snapshots;
+use whole::Unfinished;
+
+/// Bytes of large registrations that are digested in one turn as they come: a fraction of a
+/// millisecond.
+const GLANCE_BYTES_A_TURN: usize = 2 << 20;
+/// Topics changed in one step, some tenths of a millisecond's work.
+const TOPICS_A_STEP: usize = 512;
 
 /// Longest sleep while brokers are registered: what keeps the running clock honest.
 const WAKE_MS: u64 = 500;
@@ -98,10 +112,17 @@ pub struct Writer {
     liveness: Liveness,
     running: RunningClock,
     slow: Slow,
+    unfinished: Unfinished,
     lists: Lists,
     snapshots: Snapshots,
     answers: Vec<ToShard>,
     received: Vec<Received>,
+    /// Brokers of connections that closed, to be removed together: with the next request that could
+    /// see it, or by the end of the turn.
+    gone: Vec<MemberKey>,
+    /// Bytes of large registrations that may still be looked at in this turn to see whether they
+    /// are known.
+    glance_bytes: usize,
     expired: Vec<MemberKey>,
     expired_at: Tick,
     digest_seed: u64,
@@ -127,13 +148,16 @@ impl Writer {
         Writer {
             snapshots: Snapshots::new(parts.snapshot.take(), now),
             parts,
-            table,
+            table: table.in_steps_of(TOPICS_A_STEP),
             liveness,
             running: RunningClock::start(now),
             slow: Slow::default(),
+            unfinished: Unfinished::default(),
             lists: Lists::default(),
             answers: Vec::new(),
             received: Vec::new(),
+            gone: Vec::new(),
+            glance_bytes: 0,
             expired: Vec::new(),
             expired_at: now,
             digest_seed: ahash::RandomState::new().hash_one(now),
@@ -161,31 +185,37 @@ impl Writer {
         self.snapshots.close();
     }
 
-    /// One turn: takes a batch, does a piece of the slow work, publishes once, answers. Whether
+    /// One turn: takes a batch, does a piece of what takes long, publishes once, answers. Whether
     /// more is waiting.
     fn turn(&mut self, now: Tick) -> bool {
+        self.glance_bytes = GLANCE_BYTES_A_TURN;
         let mut received = std::mem::take(&mut self.received);
         self.parts.lanes.drain(WRITE_BATCH_MAX, &mut received);
         // Acquire pairs with the release of whoever stops the server: a close that came of it is
         // not among what was drained unless this sees the flag.
-        if self.parts.leaving.load(Ordering::Acquire) {
-            self.snapshots.leave(&self.table, &self.liveness, self.parts.clock.wall_ms());
-        }
+        let leaving = self.parts.leaving.load(Ordering::Acquire);
+        self.keep_for_the_next_start(leaving);
+        self.take_up_waiting(now);
         for request in received.drain(..) {
-            if self.has_to_queue(&request) {
-                self.note_life(&request, now);
-                self.slow.push(request, self.parts.clock.wall_ms());
-            } else {
-                self.apply(request, now);
-            }
+            self.take(request, now);
         }
         self.received = received;
-        self.work_slowly(now);
-        self.lists.work(&self.table, &mut self.answers);
+        self.remove_gone();
+        if !self.table.is_whole() {
+            self.step();
+            // Closes that came meanwhile wait.
+            self.keep_for_the_next_start(leaving);
+        } else if !self.unfinished.has_waiting() {
+            self.work_slowly(now);
+            self.remove_gone();
+        }
+        if let Some(view) = self.lists.work(&self.table, &mut self.answers) {
+            self.parts.publisher.discard(view);
+        }
         // A sign of life that waits in a lane counts: nobody is dropped before the lanes have been
         // read.
         let overdue = now.since_ms(self.expired_at) > EXPIRY_DELAY_MS;
-        if self.parts.lanes.is_empty() || overdue {
+        if self.table.is_whole() && (self.parts.lanes.is_empty() || overdue) {
             self.expire(now);
         }
         let durable_changed = self.parts.durable.turn(&mut self.answers);
@@ -201,8 +231,44 @@ impl Writer {
         }
         self.deliver();
         self.notify();
-        self.snapshots.turn(&self.table, &self.liveness, self.parts.clock.wall_ms(), now);
-        !self.parts.lanes.is_empty() || !self.slow.is_empty() || !self.lists.is_empty()
+        if self.table.is_whole() {
+            self.snapshots.turn(&self.table, &self.liveness, self.parts.clock.wall_ms(), now);
+        }
+        self.is_busy()
+    }
+
+    /// Begins the last snapshot when the server stops, as soon as the table is whole.
+    fn keep_for_the_next_start(&mut self, leaving: bool) {
+        if leaving && self.table.is_whole() {
+            self.snapshots.leave(&self.table, &self.liveness, self.parts.clock.wall_ms());
+        }
+    }
+
+    fn is_busy(&self) -> bool {
+        !self.parts.lanes.is_empty()
+            || !self.table.is_whole()
+            || self.unfinished.has_waiting()
+            || !self.slow.is_empty()
+            || !self.lists.is_empty()
+            || self.parts.publisher.is_freeing()
+    }
+
+    /// Takes one request: to be dealt with now, or where it has to queue.
+    fn take(&mut self, received: Received, now: Tick) {
+        if !is_blind(&received.request.op) {
+            self.remove_gone();
+        }
+        if self.has_to_queue(&received) {
+            self.note_life(&received, now);
+            if let Some((received, stage)) = self.glance(received, now) {
+                self.slow.push(received, self.parts.clock.wall_ms(), stage);
+            }
+        } else if self.has_to_wait(&received) {
+            self.note_life(&received, now);
+            self.unfinished.wait(received);
+        } else {
+            self.apply(received, now);
+        }
     }
 
     /// How long there is nothing to do unless the bell rings; `None` is for ever.
@@ -267,7 +333,7 @@ impl Writer {
         let request = &received.request;
         let asker = Asker { conn: request.conn, reply_to: request.reply_to };
         match &request.op {
-            WriteOp::Register(_) => self.register(received, now),
+            WriteOp::Register(_) => self.register(&received, now),
             WriteOp::Unregister { cluster, addr, broker, .. } => {
                 let departure = Departure { broker: broker.clone(), addr: addr.clone() };
                 if let Some(member) = self.table.unregister(&departure) {
@@ -275,7 +341,7 @@ impl Writer {
                     let what = "unregisterBroker, remove from brokerLiveTable OK";
                     info!(%cluster, %broker, %addr, "{what}");
                 }
-                self.answer(asker, Reply::success());
+                self.answer_change(asker, Reply::success());
             }
             WriteOp::Heartbeat { cluster, addr } => {
                 for member in self.table.members_at(cluster, addr) {
@@ -299,7 +365,7 @@ impl Writer {
                 let count = self.table.set_write_perm(broker, *on).to_string();
                 info!(%broker, on, topics = count, "write permission of a group changed");
                 let name = if *on { "addTopicCount" } else { "wipeTopicCount" };
-                self.answer(asker, Reply::success().with(vec![(name, count)]));
+                self.answer_change(asker, Reply::success().with(vec![(name, count)]));
             }
             WriteOp::PutKv { .. } | WriteOp::DeleteKv { .. } | WriteOp::UpdateSettings { .. } => {
                 self.parts.durable.change(received);
@@ -369,14 +435,23 @@ impl Writer {
     }
 
     /// All brokers of the connection go, in one step; Java drops one and leaves the others to their
-    /// timeout.
+    /// timeout. Those of connections that close together go together: a topic that they share is
+    /// changed once.
     fn connection_closed(&mut self, conn: ConnKey) {
-        let gone = self.liveness.on_connection(conn);
-        for member in &gone {
-            self.log_gone(*member, "the broker's connection closed, broker dropped");
-            self.liveness.remove(*member);
+        for member in self.liveness.on_connection(conn) {
+            self.log_gone(member, "the broker's connection closed, broker dropped");
+            self.liveness.remove(member);
+            self.gone.push(member);
         }
-        self.table.remove_members(&gone);
+    }
+
+    /// Removes the brokers of closed connections.
+    fn remove_gone(&mut self) {
+        if !self.gone.is_empty() {
+            self.table.remove_members(&self.gone);
+            self.gone.clear();
+            self.check();
+        }
     }
 
     fn expire(&mut self, now: Tick) {
@@ -406,6 +481,11 @@ impl Writer {
     fn answer(&mut self, asker: Asker, reply: Reply) {
         push_answer(&mut self.answers, asker, reply);
     }
+}
+
+/// Whether the operation cannot tell if brokers whose connections closed are still there.
+fn is_blind(op: &WriteOp) -> bool {
+    matches!(op, WriteOp::ConnectionClosed | WriteOp::Heartbeat { .. })
 }
 
 /// An answer without its address.

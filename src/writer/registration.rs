@@ -1,9 +1,6 @@
-//! Registration (103) on the writer: checked, recognised or decoded, decided, applied, answered.
+//! Registration (103) on the writer: recognised, or checked, decoded, decided, applied, answered.
 
 use std::collections::HashSet;
-
-use tracing::{debug, info};
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::clock::Tick;
 use crate::ids::{BrokerName, MemberKey};
@@ -13,31 +10,36 @@ use crate::route::{Master, Refused, Registered, Registration};
 use crate::wire::BodyError;
 use crate::wire::body::register::{Layout, RegisterBody, RegisterDecoder, Step};
 use crate::wire::code::response;
+use tracing::{debug, info};
 
+use super::hashing::{Checking, Digesting};
 use super::lane::Received;
 use super::request::{RegisterRequest, WriteOp};
-use super::slow::Decoding;
-use super::{Asker, Reply, Writer};
+use super::slow::{Digest, Piecework, Stage, is_large};
+use super::{Asker, Reply, Writer, is_blind};
 
-/// Topics or mappings decoded in one piece, about a millisecond's work.
+/// Topics or mappings decoded in one piece, about half a millisecond's work.
 const ENTRIES_A_PIECE: usize = 1024;
-/// Requests of the slow queue that are finished in one turn.
+/// Bytes digested, or checked, in one piece, about half a millisecond's work.
+const HASHED_A_PIECE: usize = 2 << 20;
+/// Requests of the slow queue that are finished in one turn, registrations excepted.
 const SLOW_REQUESTS_A_TURN: usize = 64;
 
 impl Writer {
     /// Registers from a body small enough to decode at once.
-    pub(super) fn register(&mut self, received: Received, now: Tick) {
-        let Some(request) = register_request(&received) else {
+    pub(super) fn register(&mut self, received: &Received, now: Tick) {
+        let Some(request) = register_request(received) else {
             return;
         };
-        let asker = asker(&received);
-        let digest = match self.before_decoding(request, asker, now) {
-            Before::Settled => return,
-            Before::Decode { digest } => digest,
-        };
-        let layout = Layout::of(request.version, request.compressed, &request.body);
-        let wall_ms = self.parts.clock.wall_ms();
-        let mut decoder = RegisterDecoder::new(request.body.clone(), layout, wall_ms);
+        let (asker, deletes_missing) = (asker(received), self.deletes_missing());
+        let digest = request.digest(deletes_missing, self.digest_seed);
+        if let Some(member) = self.known(request, digest) {
+            return self.registered_again(request, asker, member, now);
+        }
+        if !request.is_intact() {
+            return self.refuse_damaged(request, asker);
+        }
+        let mut decoder = decoder(request, self.parts.clock.wall_ms());
         let decoded = loop {
             match decoder.step(ENTRIES_A_PIECE) {
                 Ok(Step::More) => {}
@@ -45,81 +47,138 @@ impl Writer {
                 Err(error) => break Err(error),
             }
         };
-        self.after_decoding(request, asker, digest, decoded, now);
+        self.after_decoding(request, asker, Digest { digest, deletes_missing }, decoded, now);
     }
 
-    /// Works on the slow queue until one piece of a large registration is decoded, or
-    /// [`SLOW_REQUESTS_A_TURN`] requests are done.
+    /// Looks whether a registration that is about to queue is known already: then it is settled, as
+    /// a sign of life, and need not. What it costs is bounded for each turn.
+    pub(super) fn glance(&mut self, received: Received, now: Tick) -> Option<(Received, Stage)> {
+        let Some(request) = register_request(&received) else {
+            return Some((received, Stage::Arrived));
+        };
+        let bears = self.slow.bearing().is_on(&received.request)
+            || self.unfinished.bears_on(&received.request);
+        if bears || !is_large(request) || request.body.len() > self.glance_bytes {
+            return Some((received, Stage::Arrived));
+        }
+        self.glance_bytes -= request.body.len();
+        let deletes_missing = self.deletes_missing();
+        let digest = request.digest(deletes_missing, self.digest_seed);
+        if let Some(member) = self.known(request, digest) {
+            self.registered_again(request, asker(&received), member, now);
+            return None;
+        }
+        let digest = Digest { digest, deletes_missing };
+        Some((received, Stage::Checking(digest, Checking::default())))
+    }
+
+    /// Works on the slow queue until a piece of a large registration is done, or
+    /// [`SLOW_REQUESTS_A_TURN`] other requests.
     pub(super) fn work_slowly(&mut self, now: Tick) {
         for _ in 0..SLOW_REQUESTS_A_TURN {
-            let Some(decoding) = self.slow.take() else {
+            let Some(Piecework { received, wall_ms, stage }) = self.slow.take() else {
                 return;
             };
-            if let Some(unfinished) = self.work_on(decoding, now) {
-                return self.slow.put_back(unfinished);
+            if !is_blind(&received.request.op) {
+                self.remove_gone();
             }
+            if !self.table.is_whole() {
+                return self.slow.put_back(Piecework { received, wall_ms, stage });
+            }
+            if let WriteOp::Register(request) = &received.request.op {
+                match self.work_on(request, asker(&received), wall_ms, stage, now) {
+                    Some(stage) => self.slow.put_back(Piecework { received, wall_ms, stage }),
+                    None if self.table.is_whole() => self.slow.done(&received),
+                    None => self.slow.apply(received),
+                }
+                return;
+            }
+            self.slow.done(&received);
+            self.apply(received, now);
         }
     }
 
-    /// Does a piece of a request; gives it back if it is not done.
-    fn work_on(&mut self, mut decoding: Decoding, now: Tick) -> Option<Decoding> {
-        let Some(request) = register_request(&decoding.received) else {
-            self.slow.done(&decoding.received);
-            self.apply(decoding.received, now);
-            return None;
-        };
-        let asker = asker(&decoding.received);
-        if decoding.decoder.is_none() {
-            match self.before_decoding(request, asker, now) {
-                Before::Settled => {
-                    self.slow.done(&decoding.received);
+    /// Does a piece of a registration; says where to go on if it is not done.
+    fn work_on(
+        &mut self,
+        request: &RegisterRequest,
+        asker: Asker,
+        wall_ms: i64,
+        stage: Stage,
+        now: Tick,
+    ) -> Option<Stage> {
+        match stage {
+            Stage::Arrived => {
+                let digesting = Digesting::new(request, self.deletes_missing(), self.digest_seed);
+                let stage = Stage::Digesting(Box::new(digesting));
+                self.work_on(request, asker, wall_ms, stage, now)
+            }
+            Stage::Digesting(mut digesting) => {
+                let Some(digest) = digesting.step(&request.body, HASHED_A_PIECE) else {
+                    return Some(Stage::Digesting(digesting));
+                };
+                if let Some(member) = self.known(request, digest) {
+                    self.registered_again(request, asker, member, now);
                     return None;
                 }
-                Before::Decode { digest } => decoding.digest = digest,
+                let digest = Digest { digest, deletes_missing: digesting.deletes_missing };
+                Some(Stage::Checking(digest, Checking::default()))
+            }
+            Stage::Checking(digest, mut checking) => match checking.step(request, HASHED_A_PIECE) {
+                None => Some(Stage::Checking(digest, checking)),
+                Some(true) => Some(Stage::Decoding(digest, Box::new(decoder(request, wall_ms)))),
+                Some(false) => {
+                    self.refuse_damaged(request, asker);
+                    None
+                }
+            },
+            Stage::Decoding(digest, mut decoder) => {
+                let decoded = match decoder.step(ENTRIES_A_PIECE) {
+                    Ok(Step::More) => return Some(Stage::Decoding(digest, decoder)),
+                    Ok(Step::Done(body)) => Ok(body),
+                    Err(error) => Err(error),
+                };
+                self.after_decoding(request, asker, digest, decoded, now);
+                None
             }
         }
-        let decoder = decoding.decoder.get_or_insert_with(|| {
-            let layout = Layout::of(request.version, request.compressed, &request.body);
-            RegisterDecoder::new(request.body.clone(), layout, decoding.wall_ms)
-        });
-        let decoded = match decoder.step(ENTRIES_A_PIECE) {
-            Ok(Step::More) => return Some(decoding),
-            Ok(Step::Done(body)) => Ok(body),
-            Err(error) => Err(error),
-        };
-        self.after_decoding(request, asker, decoding.digest, decoded, now);
-        self.slow.done(&decoding.received);
-        None
     }
 
-    /// Settles what needs no decoding: a body that says what is known already, and a damaged one.
+    pub(super) fn deletes_missing(&self) -> bool {
+        self.parts.durable.settings().delete_topic_with_broker_registration
+    }
+
+    /// The broker, if its registration says what is known already.
     ///
     /// What is known is not checked against its checksum: the digest is that of a request that was,
     /// with the same bytes and the same checksum.
-    fn before_decoding(&mut self, request: &RegisterRequest, asker: Asker, now: Tick) -> Before {
-        let delete_missing = self.parts.durable.settings().delete_topic_with_broker_registration;
-        let digest = request.digest(delete_missing, self.digest_seed);
-        let known = self.table.recognise(&request.cluster, &request.broker, &request.addr, digest);
-        if let Some(member) = known {
-            self.liveness.register(member, asker.conn, timeout_ms(request), now);
-            let master = self.table.master_told_to(member);
-            self.answer_registered(asker, master);
-            return Before::Settled;
-        }
-        if !request.is_intact() {
-            info!(broker = %request.broker, addr = %request.addr, "register: crc32 differs");
-            let reply = Reply::refused(response::SYSTEM_ERROR, "crc32 not match");
-            self.answer(asker, reply.with(vec![]));
-            return Before::Settled;
-        }
-        Before::Decode { digest }
+    pub(super) fn known(&self, request: &RegisterRequest, digest: u128) -> Option<MemberKey> {
+        self.table.recognise(&request.cluster, &request.broker, &request.addr, digest)
+    }
+
+    fn registered_again(
+        &mut self,
+        request: &RegisterRequest,
+        asker: Asker,
+        member: MemberKey,
+        now: Tick,
+    ) {
+        self.liveness.register(member, asker.conn, timeout_ms(request), now);
+        let reply = self.registered_reply(self.table.master_told_to(member));
+        self.answer(asker, reply);
+    }
+
+    fn refuse_damaged(&mut self, request: &RegisterRequest, asker: Asker) {
+        info!(broker = %request.broker, addr = %request.addr, "register: crc32 differs");
+        let reply = Reply::refused(response::SYSTEM_ERROR, "crc32 not match");
+        self.answer(asker, reply.with(vec![]));
     }
 
     fn after_decoding(
         &mut self,
         request: &RegisterRequest,
         asker: Asker,
-        digest: u128,
+        digest: Digest,
         decoded: Result<RegisterBody, BodyError>,
         now: Tick,
     ) {
@@ -132,9 +191,9 @@ impl Writer {
             }
         };
         let known = !self.table.members_at(&request.cluster, &request.addr).is_empty();
-        let outcome = self.table.register(self.registration(request, body, digest));
+        let outcome = self.table.register(registration(request, body, digest));
         self.check();
-        match outcome {
+        let reply = match outcome {
             Ok(Registered { member, master, displaced }) => {
                 self.displace(&displaced);
                 self.liveness.register(member, asker.conn, timeout_ms(request), now);
@@ -142,12 +201,12 @@ impl Writer {
                     let RegisterRequest { cluster, broker, addr, id, .. } = request;
                     info!(%cluster, %broker, %addr, id = id.0, "new broker registered");
                 }
-                self.answer_registered(asker, master);
+                self.registered_reply(master)
             }
             Err(Refused::SingleTopic) => {
                 debug!(broker = %request.broker, addr = %request.addr, "one topic, not registered");
                 let reply = Reply::refused(response::SYSTEM_ERROR, "register broker failed");
-                self.answer(asker, reply.with(vec![]));
+                reply.with(vec![])
             }
             Err(Refused::Stale { displaced }) => {
                 info!(
@@ -155,33 +214,10 @@ impl Writer {
                     "register ignored: another address holds the id in a newer state"
                 );
                 self.displace(displaced.as_slice());
-                self.answer_registered(asker, None);
+                self.registered_reply(None)
             }
-        }
-    }
-
-    fn registration(
-        &self,
-        request: &RegisterRequest,
-        body: RegisterBody,
-        digest: u128,
-    ) -> Registration {
-        let settings = self.parts.durable.settings();
-        Registration {
-            cluster: request.cluster.clone(),
-            broker: request.broker.clone(),
-            addr: request.addr.clone(),
-            id: request.id,
-            ha_addr: request.ha_addr.clone(),
-            acting_master: request.acting_master,
-            zone: request.zone.clone(),
-            data_version: body.data_version,
-            topics: body.topics,
-            mappings: own_mappings(body.mappings, &request.broker),
-            filter_servers: body.filter_servers,
-            delete_missing_topics: settings.delete_topic_with_broker_registration,
-            digest,
-        }
+        };
+        self.answer_change(asker, reply);
     }
 
     fn displace(&mut self, members: &[MemberKey]) {
@@ -190,7 +226,7 @@ impl Writer {
         }
     }
 
-    fn answer_registered(&mut self, asker: Asker, master: Option<Master>) {
+    fn registered_reply(&self, master: Option<Master>) -> Reply {
         let mut ext = Vec::new();
         if let Some(Master { addr, ha_addr }) = master {
             ext.extend(ha_addr.map(|ha_addr| ("haServerAddr", ha_addr)));
@@ -201,22 +237,31 @@ impl Writer {
             let (kv, _) = self.parts.durable.shown();
             reply.body = kv.encoded(ORDER_NAMESPACE).cloned().unwrap_or_default();
         }
-        self.answer(asker, reply);
-    }
-
-    fn check(&self) {
-        // The full sweep, where it is cheap enough for tests that drive a whole server.
-        #[cfg(debug_assertions)]
-        if self.table.freeze().topic_count() < 256 {
-            self.table.check_invariants();
-        }
+        reply
     }
 }
 
-/// What is known of a registration before its body is decoded.
-enum Before {
-    Settled,
-    Decode { digest: u128 },
+fn registration(request: &RegisterRequest, body: RegisterBody, digest: Digest) -> Registration {
+    Registration {
+        cluster: request.cluster.clone(),
+        broker: request.broker.clone(),
+        addr: request.addr.clone(),
+        id: request.id,
+        ha_addr: request.ha_addr.clone(),
+        acting_master: request.acting_master,
+        zone: request.zone.clone(),
+        data_version: body.data_version,
+        topics: body.topics,
+        mappings: own_mappings(body.mappings, &request.broker),
+        filter_servers: body.filter_servers,
+        delete_missing_topics: digest.deletes_missing,
+        digest: digest.digest,
+    }
+}
+
+fn decoder(request: &RegisterRequest, wall_ms: i64) -> RegisterDecoder {
+    let layout = Layout::of(request.version, request.compressed, &request.body);
+    RegisterDecoder::new(request.body.clone(), layout, wall_ms)
 }
 
 fn asker(received: &Received) -> Asker {
@@ -243,39 +288,4 @@ fn own_mappings(all: Vec<QueueMapping>, broker: &BrokerName) -> Vec<QueueMapping
 fn timeout_ms(request: &RegisterRequest) -> u64 {
     let given = request.heartbeat_timeout_ms.and_then(|ms| u64::try_from(ms).ok());
     given.unwrap_or(HEARTBEAT_TIMEOUT_MS)
-}
-
-impl RegisterRequest {
-    /// Whether the body has the checksum that came with it, if one did.
-    #[must_use]
-    pub fn is_intact(&self) -> bool {
-        // Java masks the sign bit away (`UtilAll.crc32`).
-        let crc = || crc32fast::hash(&self.body) & 0x7FFF_FFFF;
-        self.body_crc32 == 0 || i64::from(crc()) == i64::from(self.body_crc32)
-    }
-
-    /// Stands for everything that decides what a registration does: two with equal digests do the
-    /// same to the same group. 128 bits with a seed of this process, so that nobody can make two of
-    /// them meet.
-    #[must_use]
-    pub fn digest(&self, delete_missing: bool, seed: u64) -> u128 {
-        let mut hash = Xxh3::with_seed(seed);
-        let mut text = |text: Option<&str>| {
-            let length = text.map_or(u64::MAX, |text| text.len() as u64);
-            hash.update(&length.to_le_bytes());
-            hash.update(text.unwrap_or_default().as_bytes());
-        };
-        text(Some(&self.cluster));
-        text(Some(&self.broker));
-        text(Some(&self.addr));
-        text(self.ha_addr.as_deref());
-        text(self.zone.as_deref());
-        hash.update(&self.id.0.to_le_bytes());
-        hash.update(&self.version.to_le_bytes());
-        hash.update(&self.body_crc32.to_le_bytes());
-        let acting = self.acting_master.map_or(2, u8::from);
-        hash.update(&[acting, u8::from(self.compressed), u8::from(delete_missing)]);
-        hash.update(&self.body);
-        hash.digest128()
-    }
 }

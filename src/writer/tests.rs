@@ -3,6 +3,7 @@
 
 mod lists;
 mod order;
+mod pieces;
 mod snapshots;
 
 use std::path::PathBuf;
@@ -51,17 +52,12 @@ fn stage_from(shards: usize, restored: Restored, snapshot: Option<PathBuf>) -> S
         let store = StoreThread::start(Pace::Patient, Arc::clone(&ring)).unwrap();
         SnapshotFile { path, store }
     });
-    let files = DurableFiles {
-        kv: folder.path().join("kv.json"),
-        settings: folder.path().join("settings"),
-        store: StoreThread::start(Pace::Prompt, ring).unwrap(),
-    };
     let writer = Writer::new(WriterParts {
         lanes,
         posts,
         bell,
         publisher,
-        durable: Durable::new(KvTable::default(), Arc::default(), files),
+        durable: durable(&folder, ring),
         restored,
         snapshot,
         notifier: Notifier::start(HeaderKind::Json, clock).unwrap(),
@@ -70,6 +66,16 @@ fn stage_from(shards: usize, restored: Restored, snapshot: Option<PathBuf>) -> S
         stop: Arc::default(),
     });
     Stage { writer, lanes: senders, mails, readers, _folder: folder }
+}
+
+/// Empty tables kept in this folder; the bell rings when something is saved.
+fn durable(folder: &tempfile::TempDir, bell: Arc<dyn Fn() + Send + Sync>) -> Durable {
+    let files = DurableFiles {
+        kv: folder.path().join("kv.json"),
+        settings: folder.path().join("settings"),
+        store: StoreThread::start(Pace::Prompt, bell).unwrap(),
+    };
+    Durable::new(KvTable::default(), Arc::default(), files)
 }
 
 impl Stage {
