@@ -15,7 +15,7 @@ use crate::live::Onlooker;
 use crate::page::{amount, micros};
 use crate::probe::probe;
 use crate::process::Process;
-use crate::record::Run;
+use crate::record::{Phase, Run};
 use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 
@@ -51,6 +51,8 @@ pub enum Answer {
     No,
     /// The generator could not keep to its schedule: this machine is too busy to tell.
     CannotTell(Run),
+    /// It was stopped before its time.
+    Stopped,
 }
 
 /// One line for each step, as it is done.
@@ -70,7 +72,8 @@ impl Steps<'_> {
 /// Checks the server.
 ///
 /// # Errors
-/// When nothing answers there, or another generator is at work on it.
+/// When nothing answers there, another generator is at work on it, or this machine does not allow
+/// what is needed: that says nothing about the server.
 pub fn carry(
     demand: &Demand,
     stop: &Stop,
@@ -81,6 +84,8 @@ pub fn carry(
     greet(demand, &mut steps)?;
     let held = match fill(demand.address, &demand.fleet, stop) {
         Ok(held) => held,
+        Err(_) if stop.asked() => return Ok(Answer::Stopped),
+        Err(Failure::Usage(why)) => return Err(Failure::Usage(why)),
         Err(failure) => {
             steps.step(false, "takes registrations", &failure.to_string());
             return Ok(Answer::No);
@@ -101,6 +106,8 @@ pub fn carry(
     let released = held.release();
     let run = match result {
         Ok(run) => run,
+        Err(_) if stop.asked() => return Ok(Answer::Stopped),
+        Err(Failure::Usage(why)) => return Err(Failure::Usage(why)),
         Err(failure) => {
             steps.step(false, "takes its clients", &failure.to_string());
             forgotten(demand, &mut steps)?;
@@ -114,7 +121,10 @@ pub fn carry(
     forgotten(demand, &mut steps)?;
     // What the generator was late by is part of the response times.
     let late = run.percentiles("lateness").p99_us > demand.within_us / 2.0;
-    Ok(match (steps.failed, late || run.interrupted) {
+    if run.interrupted {
+        return Ok(Answer::Stopped);
+    }
+    Ok(match (steps.failed, late) {
         (_, true) => Answer::CannotTell(run),
         (true, false) => Answer::No,
         (false, false) => Answer::Yes(run),
@@ -163,7 +173,10 @@ fn judge(demand: &Demand, run: &Run, steps: &mut Steps<'_>) {
     steps.step(run.errors() == 0 && run.answers() > 0, "answers rightly", &figures);
     let demanded = run.totals.demanded_rate.unwrap_or(0.0);
     // What was meant for the measured time, by the schedule: chance may have planned a little less.
-    let planned = run.totals.times.get("lateness").map_or(0, |times| times.percentiles.count);
+    let sent = run.totals.times.get("lateness").map_or(0, |times| times.percentiles.count);
+    let measured = run.seconds.iter().filter(|second| second.phase == Phase::Measured);
+    let unsent: u64 = measured.filter_map(|second| second.errors.get("unsent")).sum();
+    let planned = sent + unsent;
     let kept_up = run.answers() as f64 >= planned as f64 * KEPT_UP_MIN && planned > 0;
     let figures = format!(
         "{} of {} queries answered, at {}/s for {:.0} s{}",

@@ -134,9 +134,9 @@ pub struct FillArgs {
     pub seconds: f64,
 }
 
-/// `query`.
+/// Whom to ask, about what, how, and where results go.
 #[derive(Debug, Args)]
-pub struct QueryArgs {
+pub struct MeasureArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub target: TargetArgs,
@@ -146,15 +146,23 @@ pub struct QueryArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub load: LoadArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
+}
+
+/// `query`.
+#[derive(Debug, Args)]
+pub struct QueryArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub measure: MeasureArgs,
     /// Make so many runs; median and range of each figure are printed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Do not measure what this generator makes of a server that does nothing
     #[arg(long)]
     pub no_ceiling: bool,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub output: OutputArgs,
 }
 
 /// `compare`.
@@ -162,16 +170,7 @@ pub struct QueryArgs {
 pub struct CompareArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub fleet: FleetArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub output: OutputArgs,
+    pub measure: MeasureArgs,
     /// How often server and floor are measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -417,9 +416,12 @@ impl CheckArgs {
         fleet(self.brokers, self.topics, None, &cluster)
     }
 
-    /// The load of the clients.
-    pub fn load(&self) -> Load {
-        Load {
+    /// The load of the clients on this server.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when there are too few source addresses for so many.
+    pub fn load(&self, server: SocketAddr) -> Result<Load, Failure> {
+        Ok(Load {
             connections: self.clients,
             depth: 4,
             seconds: self.seconds,
@@ -431,7 +433,7 @@ impl CheckArgs {
             rate: Some(f64::from(self.clients) * TOPICS_A_CLIENT / SECONDS_BETWEEN_POLLS),
             arrivals: Arrivals::Poisson,
             shape: Shape::Hold,
-            sources: Sources::default(),
+            sources: Sources::plan(server, self.clients.into(), None, None)?,
             ending: Ending::Fin,
             connect_rate: None,
             threads: self.threads.min(self.clients),
@@ -439,7 +441,7 @@ impl CheckArgs {
             lateness_bound_us: crate::measure::whole(self.within * 1e3),
             pin: self.pin.clone(),
             at_once: false,
-        }
+        })
     }
 }
 
@@ -502,7 +504,7 @@ impl LoadArgs {
             topics,
             misses: self.misses,
             seed: self.seed,
-            rate: if self.closed { None } else { self.rate.or(default_rate) },
+            rate: self.rate(default_rate)?,
             arrivals: self.arrivals,
             shape: self.ramp.clone(),
             threads: self.threads,
@@ -511,6 +513,26 @@ impl LoadArgs {
             pin: self.pin.clone(),
             at_once: false,
         })
+    }
+}
+
+impl LoadArgs {
+    /// Of the whole window; `None` is a closed loop.
+    fn rate(&self, default_rate: Option<f64>) -> Result<Option<f64>, Failure> {
+        let rate = self.rate.or(default_rate);
+        match &self.ramp {
+            _ if self.closed => Ok(None),
+            Shape::Hold => Ok(rate),
+            Shape::Trace(_) if self.rate.is_some() => {
+                Err(usage("--ramp trace:FILE has rates of its own: leave out --rate"))
+            }
+            Shape::Trace(_) => match self.ramp.mean_rate(self.seconds) {
+                mean if mean > 0.0 => Ok(Some(mean)),
+                _ => Err(usage("the trace asks for nothing in the measured time: give --seconds")),
+            },
+            _ if rate.is_none() => Err(usage("--ramp is a shape of a rate: add --rate")),
+            _ => Ok(rate),
+        }
     }
 }
 
@@ -545,17 +567,24 @@ mod tests {
             let parsed = Cli::try_parse_from(arguments).map(|cli| cli.command);
             match parsed.unwrap_or_else(|e| panic!("{example}: {e}")) {
                 Command::Query(query) => {
-                    let fleet = query.fleet.fleet().unwrap();
-                    query.load.load(server(), Some(fleet.topics), None).unwrap();
+                    let fleet = query.measure.fleet.fleet().unwrap();
+                    query.measure.load.load(server(), Some(fleet.topics), None).unwrap();
                 }
                 Command::Check(check) => {
                     check.fleet().unwrap();
-                    assert_eq!(check.load().rate, Some(100.0));
+                    assert_eq!(check.load(server()).unwrap().rate, Some(100.0));
                 }
                 Command::Fleet(fleet) => drop(fleet.setting().unwrap()),
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_check_with_more_clients_than_ports_spreads_them_over_addresses() {
+        let cli = Cli::parse_from("loadgen check h:1 --clients 100000".split(' '));
+        let Command::Check(check) = cli.command else { panic!() };
+        assert!(check.load(server()).unwrap().sources.count(100_000) > 1);
     }
 
     #[test]
@@ -571,7 +600,25 @@ mod tests {
     fn more_topics_than_there_are_is_refused() {
         let cli = Cli::parse_from("loadgen query h:1 --topics 1001".split(' '));
         let Command::Query(query) = cli.command else { panic!() };
-        let text = query.load.load(server(), Some(1000), None).unwrap_err().to_string();
+        let text = query.measure.load.load(server(), Some(1000), None).unwrap_err().to_string();
         assert!(text.contains("give 1 to 1000"), "{text}");
+    }
+
+    #[test]
+    fn a_ramp_needs_a_rate_and_a_trace_has_its_own() {
+        let file = std::env::temp_dir().join(format!("loadgen-trace-{}", std::process::id()));
+        std::fs::write(&file, "0 100\n5 300\n").unwrap();
+        let load = |more: &str| {
+            let text = format!("loadgen query h:1 --seconds 10 {more}");
+            let Command::Query(query) = Cli::parse_from(text.split(' ')).command else { panic!() };
+            let load = query.measure.load.load(server(), Some(1000), None);
+            load.map(|load| load.rate).map_err(|e| e.to_string())
+        };
+        let trace = format!("--ramp trace:{}", file.display());
+        assert_eq!(load(&trace), Ok(Some(200.0)));
+        assert!(load(&format!("{trace} --rate 5")).unwrap_err().contains("leave out --rate"));
+        assert!(load("--ramp stairs:3").unwrap_err().contains("add --rate"));
+        assert_eq!(load("--ramp stairs:3 --rate 7"), Ok(Some(7.0)));
+        std::fs::remove_file(file).unwrap();
     }
 }

@@ -13,7 +13,8 @@
 //!                  assertion, page, logs <----------+      report: words
 //! ```
 //!
-//! - [`wire`]: frames. [`fleet`]: what is registered. [`check`]: is an answer right.
+//! - [`wire`]: frames. [`dialect`]: old JSON. [`fleet`]: what is registered. [`check`]: is an answer
+//!   right.
 //! - [`connection`]: one client without its socket. [`engine`]: one thread's epoll loop.
 //! - [`pace`], [`shape`]: closed loop or a schedule. [`sources`], [`preflight`]: enough addresses,
 //!   files and memory for so many connections. [`life`]: brokers, clients, admin tools, churn.
@@ -37,6 +38,7 @@ pub mod cli;
 pub mod cli_fleet;
 pub mod compare;
 pub mod connection;
+pub mod dialect;
 pub mod engine;
 pub mod failure;
 pub mod fill;
@@ -50,6 +52,7 @@ pub mod live;
 pub mod loads;
 pub mod logs;
 pub mod measure;
+pub mod outbox;
 pub mod output;
 pub mod pace;
 pub mod page;
