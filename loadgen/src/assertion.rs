@@ -96,8 +96,8 @@ impl FromStr for Assertions {
 }
 
 impl Assertions {
-    /// Errors make a run invalid, unless they are within what is demanded of them: takes that reason
-    /// away where demands name all errors of the run, and hold for it.
+    /// Errors make a run invalid, unless they are within what is demanded of them: takes that
+    /// reason away where demands name all errors of the run, and hold for it.
     ///
     /// # Errors
     /// When a histogram of the run is damaged.

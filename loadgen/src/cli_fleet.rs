@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::cli::{self, MeasureArgs, SourceArgs, TargetArgs};
+use crate::cli::{self, MeasureArgs, TargetArgs};
+use crate::cli_load::SourceArgs;
 use crate::failure::{Failure, usage};
 use crate::life::class::{Class, Disconnect, Setting};
 use crate::life::hostile::Counted;

@@ -13,8 +13,8 @@
 //!                  assertion, page, logs <----------+      report: words
 //! ```
 //!
-//! - [`wire`]: frames. [`dialect`]: old JSON. [`fleet`]: what is registered. [`check`]: is an answer
-//!   right.
+//! - [`wire`]: frames. [`dialect`]: old JSON. [`fleet`]: what is registered. [`check`]: is an
+//!   answer right. [`outbox`]: bytes that wait for their socket.
 //! - [`connection`]: one client without its socket. [`engine`]: one thread's epoll loop.
 //! - [`pace`], [`shape`]: closed loop or a schedule. [`sources`], [`preflight`]: enough addresses,
 //!   files and memory for so many connections. [`life`]: brokers, clients, admin tools, churn.
@@ -36,6 +36,7 @@ pub mod chance;
 pub mod check;
 pub mod cli;
 pub mod cli_fleet;
+pub mod cli_load;
 pub mod compare;
 pub mod connection;
 pub mod dialect;

@@ -292,7 +292,10 @@ fn server(target: &Target, version: Option<String>) -> Server {
 fn query(args: &QueryArgs) -> Result<Outcome, Failure> {
     let prepared = prepare(&args.measure, Some(DEFAULT_RATE))?;
     let (mut runs, mut live, mut failed) = (Vec::new(), Live::on_stderr(), None);
-    while runs.len() < args.repeats as usize && !(prepared.stop.asked() && !runs.is_empty()) {
+    for _ in 0..args.repeats {
+        if prepared.stop.asked() && !runs.is_empty() {
+            break;
+        }
         match prepared.run(&prepared.load, &mut live) {
             Ok(result) => {
                 print!("{}", report::run_words(&result, prepared.host.cpus));

@@ -163,7 +163,7 @@ fn restarts_of_brokers_and_a_mass_disconnect_are_no_errors() {
     let counts = &story.run.totals.counts;
     assert_eq!(counts["broker restarts"], 4, "{counts:?}");
     assert!((8..=32).contains(&counts["disconnects"]), "{counts:?}");
-    // Coming back is timed, and apart from the first connections of clients, probes and admin tools.
+    // Coming back is timed apart from the first connections of clients, probes and admin tools.
     assert_eq!(times(&story, "connect").count, 4 + counts["disconnects"]);
     assert_eq!(times(&story, "first connect").count, 40 + 2 + 2);
     assert_eq!(town.state.lock().unwrap().codes[&104], 4);

@@ -338,8 +338,8 @@ fn perform(
     Ok((run, gaps))
 }
 
-/// What a thread is going to time. Room for one timing takes a megabyte, which counts when there are
-/// many threads of clients.
+/// What a thread is going to time. Room for one timing takes a megabyte, which counts when there
+/// are many threads of clients.
 fn timings(seats: &[Seat]) -> &'static [Timing] {
     let clients = seats.iter().all(|seat| matches!(seat.role, Role::Client(_)));
     if clients { &Timing::OF_QUERIES } else { &Timing::ALL }

@@ -122,8 +122,8 @@ fn come_beside(
     Ok((quiet_us, result.percentiles("response").p99_9_us, took))
 }
 
-/// All of them connect and register. Returns how long it took, in s, from the first one's connection
-/// until all had their answers and a sample of topics was answered with the whole route.
+/// All of them connect and register. Returns how long it took, in s, from the first one's
+/// connection until all had their answers and a sample of topics was answered with the whole route.
 fn come(
     address: SocketAddr,
     fleet: &Fleet,
