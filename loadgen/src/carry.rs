@@ -110,7 +110,7 @@ pub fn carry(
         Err(Failure::Usage(why)) => return Err(Failure::Usage(why)),
         Err(failure) => {
             steps.step(false, "takes its clients", &failure.to_string());
-            forgotten(demand, &mut steps)?;
+            forgotten(demand, &mut steps);
             return Ok(Answer::No);
         }
     };
@@ -118,7 +118,7 @@ pub fn carry(
     if let Err(failure) = released {
         steps.step(false, "keeps its brokers", &failure.to_string());
     }
-    forgotten(demand, &mut steps)?;
+    forgotten(demand, &mut steps);
     // What the generator was late by is part of the response times.
     let late = run.percentiles("lateness").p99_us > demand.within_us / 2.0;
     if run.interrupted {
@@ -207,24 +207,24 @@ fn cpu(run: &Run) -> String {
 }
 
 /// The brokers left with their connections: the server forgets their topics.
-fn forgotten(demand: &Demand, steps: &mut Steps<'_>) -> Result<(), Failure> {
+fn forgotten(demand: &Demand, steps: &mut Steps<'_>) {
+    let figures = forgets(demand);
+    let (fine, figures) = figures.map_or_else(|why| (false, why), |figures| (true, figures));
+    steps.step(fine, "leaves nothing behind", &figures);
+}
+
+/// How soon it does; an error when it does not, or answers wrongly.
+fn forgets(demand: &Demand) -> Result<String, String> {
     let begin = Instant::now();
     for topic in own_topics(&demand.fleet) {
-        while probe(demand.address, &topic)?.knows_topic {
+        while probe(demand.address, &topic).map_err(|e| e.to_string())?.knows_topic {
             if begin.elapsed() > FORGET_MAX {
-                let figures = format!("{topic} is still known after {} s", FORGET_MAX.as_secs());
-                steps.step(false, "leaves nothing behind", &figures);
-                return Ok(());
+                return Err(format!("{topic} is still known after {} s", FORGET_MAX.as_secs()));
             }
             // Nothing tells when a server has forgotten a broker.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    let took = begin.elapsed().as_secs_f64() * 1e6;
-    steps.step(
-        true,
-        "leaves nothing behind",
-        &format!("its topics are gone after {}", micros(took)),
-    );
-    Ok(())
+    let took = micros(begin.elapsed().as_secs_f64() * 1e6);
+    Ok(format!("its topics are gone after {took}"))
 }
