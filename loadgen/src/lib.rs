@@ -30,6 +30,7 @@
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
 pub mod assertion;
+mod caller;
 pub mod carry;
 pub mod ceiling;
 pub mod chance;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::caller::Caller;
 use crate::failure::{Failure, run_failure};
-use crate::fill::Caller;
 use crate::fleet::{Asked, Fleet};
 use crate::launch::Server;
 use crate::priority;

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::caller::Caller;
 use crate::failure::{Failure, run_failure};
-use crate::fill::Caller;
 use crate::fleet::{Fleet, topic_text};
 use crate::priority;
 use crate::process::mebibytes;
