@@ -15,7 +15,7 @@ use crate::live::Onlooker;
 use crate::page::{amount, micros};
 use crate::probe::probe;
 use crate::process::Process;
-use crate::record::Run;
+use crate::record::{Phase, Run};
 use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 
@@ -51,6 +51,8 @@ pub enum Answer {
     No,
     /// The generator could not keep to its schedule: this machine is too busy to tell.
     CannotTell(Run),
+    /// It was stopped before its time.
+    Stopped,
 }
 
 /// One line for each step, as it is done.
@@ -70,7 +72,8 @@ impl Steps<'_> {
 /// Checks the server.
 ///
 /// # Errors
-/// When nothing answers there, or another generator is at work on it.
+/// When nothing answers there, another generator is at work on it, or this machine does not allow
+/// what is needed: that says nothing about the server.
 pub fn carry(
     demand: &Demand,
     stop: &Stop,
@@ -81,6 +84,8 @@ pub fn carry(
     greet(demand, &mut steps)?;
     let held = match fill(demand.address, &demand.fleet, stop) {
         Ok(held) => held,
+        Err(_) if stop.asked() => return Ok(Answer::Stopped),
+        Err(Failure::Usage(why)) => return Err(Failure::Usage(why)),
         Err(failure) => {
             steps.step(false, "takes registrations", &failure.to_string());
             return Ok(Answer::No);
@@ -101,9 +106,11 @@ pub fn carry(
     let released = held.release();
     let run = match result {
         Ok(run) => run,
+        Err(_) if stop.asked() => return Ok(Answer::Stopped),
+        Err(Failure::Usage(why)) => return Err(Failure::Usage(why)),
         Err(failure) => {
             steps.step(false, "takes its clients", &failure.to_string());
-            forgotten(demand, &mut steps)?;
+            forgotten(demand, &mut steps);
             return Ok(Answer::No);
         }
     };
@@ -111,10 +118,13 @@ pub fn carry(
     if let Err(failure) = released {
         steps.step(false, "keeps its brokers", &failure.to_string());
     }
-    forgotten(demand, &mut steps)?;
+    forgotten(demand, &mut steps);
     // What the generator was late by is part of the response times.
     let late = run.percentiles("lateness").p99_us > demand.within_us / 2.0;
-    Ok(match (steps.failed, late || run.interrupted) {
+    if run.interrupted {
+        return Ok(Answer::Stopped);
+    }
+    Ok(match (steps.failed, late) {
         (_, true) => Answer::CannotTell(run),
         (true, false) => Answer::No,
         (false, false) => Answer::Yes(run),
@@ -163,7 +173,10 @@ fn judge(demand: &Demand, run: &Run, steps: &mut Steps<'_>) {
     steps.step(run.errors() == 0 && run.answers() > 0, "answers rightly", &figures);
     let demanded = run.totals.demanded_rate.unwrap_or(0.0);
     // What was meant for the measured time, by the schedule: chance may have planned a little less.
-    let planned = run.totals.times.get("lateness").map_or(0, |times| times.percentiles.count);
+    let sent = run.totals.times.get("lateness").map_or(0, |times| times.percentiles.count);
+    let measured = run.seconds.iter().filter(|second| second.phase == Phase::Measured);
+    let unsent: u64 = measured.filter_map(|second| second.errors.get("unsent")).sum();
+    let planned = sent + unsent;
     let kept_up = run.answers() as f64 >= planned as f64 * KEPT_UP_MIN && planned > 0;
     let figures = format!(
         "{} of {} queries answered, at {}/s for {:.0} s{}",
@@ -194,24 +207,24 @@ fn cpu(run: &Run) -> String {
 }
 
 /// The brokers left with their connections: the server forgets their topics.
-fn forgotten(demand: &Demand, steps: &mut Steps<'_>) -> Result<(), Failure> {
+fn forgotten(demand: &Demand, steps: &mut Steps<'_>) {
+    let figures = forgets(demand);
+    let (fine, figures) = figures.map_or_else(|why| (false, why), |figures| (true, figures));
+    steps.step(fine, "leaves nothing behind", &figures);
+}
+
+/// How soon it does; an error when it does not, or answers wrongly.
+fn forgets(demand: &Demand) -> Result<String, String> {
     let begin = Instant::now();
     for topic in own_topics(&demand.fleet) {
-        while probe(demand.address, &topic)?.knows_topic {
+        while probe(demand.address, &topic).map_err(|e| e.to_string())?.knows_topic {
             if begin.elapsed() > FORGET_MAX {
-                let figures = format!("{topic} is still known after {} s", FORGET_MAX.as_secs());
-                steps.step(false, "leaves nothing behind", &figures);
-                return Ok(());
+                return Err(format!("{topic} is still known after {} s", FORGET_MAX.as_secs()));
             }
             // Nothing tells when a server has forgotten a broker.
             std::thread::sleep(Duration::from_millis(20));
         }
     }
-    let took = begin.elapsed().as_secs_f64() * 1e6;
-    steps.step(
-        true,
-        "leaves nothing behind",
-        &format!("its topics are gone after {}", micros(took)),
-    );
-    Ok(())
+    let took = micros(begin.elapsed().as_secs_f64() * 1e6);
+    Ok(format!("its topics are gone after {took}"))
 }

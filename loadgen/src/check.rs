@@ -18,7 +18,7 @@ pub enum Expect {
 }
 
 /// Frame bytes the floor server answers with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, Default)]
 pub struct FloorBytes {
     /// To a query for a topic of the fleet.
     pub hit: usize,

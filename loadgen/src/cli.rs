@@ -7,15 +7,16 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::carry::{SECONDS_BETWEEN_POLLS, TOPICS_A_CLIENT};
 use crate::cli_fleet::{self, FindMaxArgs, LifeArgs};
-use crate::failure::{Failure, usage};
-use crate::fleet::{BROKERS_MAX, Fleet, TOPICS_MAX};
+use crate::cli_load::LoadArgs;
+use crate::failure::Failure;
+use crate::fleet::{BROKERS_MAX, Fleet};
 use crate::floor::{ANSWER_BYTES_MAX, ANSWER_BYTES_MIN};
 use crate::output::OutputArgs;
 use crate::pace::Arrivals;
 use crate::run::Load;
 use crate::scale::ScaleArgs;
 use crate::shape::Shape;
-use crate::sources::{Ending, Prefix, Sources};
+use crate::sources::{Ending, Sources};
 use crate::versus::VersusArgs;
 
 /// The examples of `--help`; a test parses each of them.
@@ -134,9 +135,9 @@ pub struct FillArgs {
     pub seconds: f64,
 }
 
-/// `query`.
+/// Whom to ask, about what, how, and where results go.
 #[derive(Debug, Args)]
-pub struct QueryArgs {
+pub struct MeasureArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub target: TargetArgs,
@@ -146,15 +147,23 @@ pub struct QueryArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub load: LoadArgs,
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub output: OutputArgs,
+}
+
+/// `query`.
+#[derive(Debug, Args)]
+pub struct QueryArgs {
+    #[command(flatten)]
+    #[expect(missing_docs, reason = "documented where it is defined")]
+    pub measure: MeasureArgs,
     /// Make so many runs; median and range of each figure are printed
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeats: u32,
     /// Do not measure what this generator makes of a server that does nothing
     #[arg(long)]
     pub no_ceiling: bool,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub output: OutputArgs,
 }
 
 /// `compare`.
@@ -162,16 +171,7 @@ pub struct QueryArgs {
 pub struct CompareArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub fleet: FleetArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub load: LoadArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub output: OutputArgs,
+    pub measure: MeasureArgs,
     /// How often server and floor are measured
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub rounds: u32,
@@ -277,92 +277,6 @@ pub struct FleetArgs {
     pub server_pid: Option<u32>,
 }
 
-/// Where connections come from, and how they are made and ended.
-#[derive(Debug, Args)]
-pub struct SourceArgs {
-    /// Addresses of this machine to connect from [default: one, or 127.0.0.0/8 when one has too few
-    /// ports for a server of this machine]
-    #[arg(long, value_name = "PREFIX")]
-    pub source_prefix: Option<Prefix>,
-    /// Connections from each address [default: nine tenths of its local ports]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_535))]
-    pub per_source: Option<u32>,
-    /// Connections made per second, at most [default: as fast as they are accepted]
-    #[arg(long, value_name = "N", value_parser = rate)]
-    pub connect_rate: Option<f64>,
-    /// How connections are ended: as clients do, or with a reset, which leaves no port at rest
-    #[arg(long, value_enum, default_value = "fin")]
-    pub ending: Ending,
-}
-
-impl SourceArgs {
-    /// The plan for so many connections to this server.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] when there are too few addresses.
-    pub fn sources(&self, server: SocketAddr, connections: u32) -> Result<Sources, Failure> {
-        Sources::plan(server, connections.into(), self.source_prefix, self.per_source)
-    }
-}
-
-/// The load.
-#[derive(Debug, Args)]
-pub struct LoadArgs {
-    /// Open connections
-    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
-    pub connections: u32,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub from: SourceArgs,
-    /// Queries on the way on each connection
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub depth: u32,
-    /// Measured time, at most 3600
-    #[arg(long, default_value = "10", value_parser = seconds)]
-    pub seconds: f64,
-    /// Time before it that is not measured, at most 3600
-    #[arg(long, default_value = "2", value_parser = zero_or_seconds)]
-    pub warmup: f64,
-    /// Time after it with the same load that is not measured either, at most 3600
-    #[arg(long, default_value = "0", value_parser = zero_or_seconds)]
-    pub cooldown: f64,
-    /// Share of queries for topics nobody registered, 0 to 1
-    #[arg(long, default_value = "0", value_parser = share)]
-    pub misses: f64,
-    /// Topics asked about, of those registered [default: all]
-    #[arg(long)]
-    pub topics: Option<u32>,
-    /// Makes the questions and the arrival times
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Open loop: queries per second over all connections, sent when they are due [default of
-    /// query: 1000; of compare and floor: a closed loop]
-    #[arg(long, value_parser = rate)]
-    pub rate: Option<f64>,
-    /// Closed loop: the next query is sent when an answer comes, so a slow server is asked less
-    #[arg(long, conflicts_with_all = ["rate", "ramp"])]
-    pub closed: bool,
-    /// How the queries of an open loop are spread
-    #[arg(long, value_enum, default_value = "poisson")]
-    pub arrivals: Arrivals,
-    /// How the rate of an open loop changes over the measured time: hold, linear:FROM, stairs:N,
-    /// spike:FACTOR:AT:LENGTH, sine:LOW:PERIOD or trace:FILE
-    #[arg(long, default_value = "hold", value_name = "SHAPE")]
-    pub ramp: Shape,
-    /// Generator threads
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub threads: u32,
-    /// How long an answer may take; longer is an error, recorded with the time waited
-    #[arg(long, default_value_t = 3000, value_parser = clap::value_parser!(u64).range(1..=60_000))]
-    pub timeout_ms: u64,
-    /// An open-loop run is invalid when the generator was later than this at p99.9
-    #[arg(long, default_value_t = 1000, value_name = "US")]
-    pub lateness_bound_us: u64,
-    /// CPUs of the generator, such as 1 or 2,3
-    #[arg(long, value_delimiter = ',')]
-    pub pin: Vec<usize>,
-}
-
 pub(crate) fn number(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|n: &f64| n.is_finite()).ok_or_else(|| "not a number".to_owned())
 }
@@ -417,9 +331,12 @@ impl CheckArgs {
         fleet(self.brokers, self.topics, None, &cluster)
     }
 
-    /// The load of the clients.
-    pub fn load(&self) -> Load {
-        Load {
+    /// The load of the clients on this server.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] when there are too few source addresses for so many.
+    pub fn load(&self, server: SocketAddr) -> Result<Load, Failure> {
+        Ok(Load {
             connections: self.clients,
             depth: 4,
             seconds: self.seconds,
@@ -431,7 +348,7 @@ impl CheckArgs {
             rate: Some(f64::from(self.clients) * TOPICS_A_CLIENT / SECONDS_BETWEEN_POLLS),
             arrivals: Arrivals::Poisson,
             shape: Shape::Hold,
-            sources: Sources::default(),
+            sources: Sources::plan(server, self.clients.into(), None, None)?,
             ending: Ending::Fin,
             connect_rate: None,
             threads: self.threads.min(self.clients),
@@ -439,7 +356,7 @@ impl CheckArgs {
             lateness_bound_us: crate::measure::whole(self.within * 1e3),
             pin: self.pin.clone(),
             at_once: false,
-        }
+        })
     }
 }
 
@@ -460,57 +377,6 @@ impl FleetArgs {
     /// [`Failure::Usage`] for numbers that do not go together.
     pub fn fleet(&self) -> Result<Fleet, Failure> {
         fleet(self.fill_brokers, self.fill_topics, self.route_width, &self.cluster)
-    }
-}
-
-impl LoadArgs {
-    /// The load on a server whose fleet has so many topics; `None` when it is the floor, which has
-    /// none. `default_rate`: what holds when neither a rate nor a closed loop was asked for; `None`
-    /// is a closed loop.
-    ///
-    /// # Errors
-    /// [`Failure::Usage`] for numbers that do not go together.
-    pub fn load(
-        &self,
-        server: SocketAddr,
-        fleet_topics: Option<u32>,
-        default_rate: Option<f64>,
-    ) -> Result<Load, Failure> {
-        let most = fleet_topics.unwrap_or(TOPICS_MAX);
-        let topics = self.topics.unwrap_or(most.min(fleet_topics.unwrap_or(1000)));
-        if topics == 0 || topics > most {
-            return Err(usage(format!(
-                "--topics {topics}: there are {most} topics; give 1 to {most}, or more \
-                 --fill-topics"
-            )));
-        }
-        if self.threads > self.connections {
-            return Err(usage(format!(
-                "--threads {} for {} connections: give at most one thread a connection",
-                self.threads, self.connections
-            )));
-        }
-        Ok(Load {
-            connections: self.connections,
-            depth: self.depth as usize,
-            seconds: self.seconds,
-            warmup_seconds: self.warmup,
-            cooldown_seconds: self.cooldown,
-            sources: self.from.sources(server, self.connections)?,
-            ending: self.from.ending,
-            connect_rate: self.from.connect_rate,
-            topics,
-            misses: self.misses,
-            seed: self.seed,
-            rate: if self.closed { None } else { self.rate.or(default_rate) },
-            arrivals: self.arrivals,
-            shape: self.ramp.clone(),
-            threads: self.threads,
-            timeout_ms: self.timeout_ms,
-            lateness_bound_us: self.lateness_bound_us,
-            pin: self.pin.clone(),
-            at_once: false,
-        })
     }
 }
 
@@ -545,17 +411,24 @@ mod tests {
             let parsed = Cli::try_parse_from(arguments).map(|cli| cli.command);
             match parsed.unwrap_or_else(|e| panic!("{example}: {e}")) {
                 Command::Query(query) => {
-                    let fleet = query.fleet.fleet().unwrap();
-                    query.load.load(server(), Some(fleet.topics), None).unwrap();
+                    let fleet = query.measure.fleet.fleet().unwrap();
+                    query.measure.load.load(server(), Some(fleet.topics), None).unwrap();
                 }
                 Command::Check(check) => {
                     check.fleet().unwrap();
-                    assert_eq!(check.load().rate, Some(100.0));
+                    assert_eq!(check.load(server()).unwrap().rate, Some(100.0));
                 }
                 Command::Fleet(fleet) => drop(fleet.setting().unwrap()),
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    #[test]
+    fn a_check_with_more_clients_than_ports_spreads_them_over_addresses() {
+        let cli = Cli::parse_from("loadgen check h:1 --clients 100000".split(' '));
+        let Command::Check(check) = cli.command else { panic!() };
+        assert!(check.load(server()).unwrap().sources.count(100_000) > 1);
     }
 
     #[test]
@@ -565,13 +438,5 @@ mod tests {
         assert!(refusal("loadgen query h:1 --misses 10").contains("give 0 to 1, such as 0.1"));
         assert!(refusal("loadgen query h:1 --depth 0").contains("1..=1024"));
         assert!(refusal("loadgen floor --reply-bytes 5").contains("give 48 to"));
-    }
-
-    #[test]
-    fn more_topics_than_there_are_is_refused() {
-        let cli = Cli::parse_from("loadgen query h:1 --topics 1001".split(' '));
-        let Command::Query(query) = cli.command else { panic!() };
-        let text = query.load.load(server(), Some(1000), None).unwrap_err().to_string();
-        assert!(text.contains("give 1 to 1000"), "{text}");
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use crate::cli::{self, FleetArgs, LoadArgs, SourceArgs, TargetArgs};
+use crate::cli::{self, MeasureArgs, TargetArgs};
+use crate::cli_load::SourceArgs;
 use crate::failure::{Failure, usage};
 use crate::life::class::{Class, Disconnect, Setting};
 use crate::life::hostile::Counted;
@@ -14,6 +15,7 @@ use crate::life::wording::Wordings;
 use crate::output::OutputArgs;
 use crate::preflight;
 use crate::search::Search;
+use crate::shape::Shape;
 
 /// Topics of the wide variant: each lives on every broker.
 const WIDE_TOPICS: u32 = 10_000;
@@ -145,7 +147,7 @@ pub struct ChangeArgs {
     pub forced: f64,
     /// Connections opened and closed without a word, a second [default: clients / 120, as 5.x
     /// clients do]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = churn)]
     pub churn: Option<f64>,
     /// Connections that stay open without a word
     #[arg(long, default_value_t = 0, value_name = "N")]
@@ -168,6 +170,7 @@ pub struct EventArgs {
     pub disconnect: Vec<Disconnect>,
     /// Run the restart command then
     #[arg(long, value_name = "SECONDS", requires = "restart_command")]
+    #[arg(value_parser = cli::zero_or_seconds)]
     pub restart_at: Option<f64>,
     /// Restarts the server; run by sh
     #[arg(long, value_name = "COMMAND", requires = "restart_at")]
@@ -175,6 +178,10 @@ pub struct EventArgs {
     /// Somebody restarts the server: what fails while connections are lost is no error
     #[arg(long)]
     pub expect_outage: bool,
+}
+
+fn churn(text: &str) -> Result<f64, String> {
+    cli::within(text, 0.0, 1e6, " connections a second")
 }
 
 fn factor(text: &str) -> Result<f64, String> {
@@ -226,14 +233,34 @@ impl LifeArgs {
         Ok((Arc::new(setting), fitted))
     }
 
+    /// What comes after the measured time would never come.
+    fn check_events(&self) -> Result<(), Failure> {
+        let event = &self.event;
+        let disconnects = event.disconnect.iter().map(|d| ("--disconnect", d.at_seconds));
+        let restart = event.restart_at.map(|at| ("--restart-at", at));
+        let rolling = event.rolling_restart.map(|at| ("--rolling-restart", at));
+        for (flag, at) in disconnects.chain(restart).chain(rolling) {
+            if at >= self.seconds {
+                let end = self.seconds;
+                return Err(usage(format!(
+                    "{flag} at {at} s is after the measured time: give less than {end}, or more \
+                     --seconds"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// How it is run.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when there are too few source addresses.
+    /// [`Failure::Usage`] when there are too few source addresses, or something is to happen after
+    /// the end.
     pub fn course(&self, server: SocketAddr, setting: &Setting) -> Result<Course, Failure> {
         let connections = u64::from(setting.client_connections) + setting.other_connections();
         let connections = u32::try_from(connections).unwrap_or(u32::MAX);
         let restart = self.event.restart_at.zip(self.event.restart_command.clone());
+        self.check_events()?;
         Ok(Course {
             seconds: self.seconds,
             warmup_seconds: self.warmup,
@@ -254,13 +281,7 @@ impl LifeArgs {
 pub struct FindMaxArgs {
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
-    pub target: TargetArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub fleet: FleetArgs,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub load: LoadArgs,
+    pub measure: MeasureArgs,
     /// What a rate must meet, as for --assert
     #[arg(long, default_value = "p99.9<2ms,errors==0", value_name = "DEMANDS")]
     pub objective: crate::assertion::Assertions,
@@ -276,9 +297,6 @@ pub struct FindMaxArgs {
     /// The confirming run is so many times as long
     #[arg(long, default_value = "3", value_parser = factor)]
     pub confirm: f64,
-    #[command(flatten)]
-    #[expect(missing_docs, reason = "documented where it is defined")]
-    pub output: OutputArgs,
 }
 
 fn precision(text: &str) -> Result<f64, String> {
@@ -286,9 +304,24 @@ fn precision(text: &str) -> Result<f64, String> {
 }
 
 impl FindMaxArgs {
+    /// Refuses loads that have no rate to search for.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] naming what to leave out.
+    pub fn check(&self) -> Result<(), Failure> {
+        let load = &self.measure.load;
+        if load.closed {
+            return Err(usage("find-max looks for a rate and a closed loop has none: no --closed"));
+        }
+        if matches!(load.ramp, Shape::Trace(_)) {
+            return Err(usage("a trace has fixed rates, so there is none to find: another --ramp"));
+        }
+        Ok(())
+    }
+
     /// Where to look.
     pub fn search(&self) -> Search {
-        let from = self.from_rate.or(self.load.rate).unwrap_or(1000.0);
+        let from = self.from_rate.or(self.measure.load.rate).unwrap_or(1000.0);
         Search { from, to: self.to_rate, precision: self.precision }
     }
 }
@@ -351,7 +384,43 @@ mod tests {
         assert!(refusal("--hostile nice=3").contains("slow-reader"));
         assert!(refusal("--restart-at 3").contains("--restart-command"));
         assert!(refusal("--clients-are java=1").contains("java5-binary"));
+        assert!(refusal("--churn inf").contains("give 0 to 1000000"));
+        assert!(refusal("--restart-at=-1 --restart-command x").contains("give 0 to 3600"));
         assert!(refusal("--time-factor 0.5").contains("give 1 to 1000"));
         assert!(refusal("--source-prefix ::1/128").contains("127.0.0.0/8"));
+    }
+
+    #[test]
+    fn what_would_happen_after_the_end_is_refused() {
+        for event in ["--rolling-restart 8", "--disconnect 0.3@9", "--restart-at 8.5"] {
+            let command =
+                if event.starts_with("--restart-at") { " --restart-command true" } else { "" };
+            let line = |seconds| format!("loadgen fleet h:1 --seconds {seconds} {event}{command}");
+            let course = |seconds| {
+                let line = line(seconds);
+                let words = line.split(' ').map(str::to_owned);
+                let Command::Fleet(args) = Cli::parse_from(words).command else { panic!() };
+                let (setting, _) = args.setting().unwrap();
+                args.course("127.0.0.1:9876".parse().unwrap(), &setting).map(drop)
+            };
+            let text = course(8).unwrap_err().to_string();
+            assert!(text.contains("after the measured time"), "{text}");
+            assert!(course(10).is_ok());
+        }
+    }
+
+    #[test]
+    fn find_max_refuses_what_has_no_rate_to_find() {
+        let refused = |more: &str| {
+            let Command::FindMax(args) = parsed(&format!("loadgen find-max h:1 {more}")) else {
+                panic!()
+            };
+            args.check().unwrap_err().to_string()
+        };
+        assert!(refused("--closed").contains("--closed"));
+        let file = std::env::temp_dir().join(format!("loadgen-find-{}", std::process::id()));
+        std::fs::write(&file, "0 100\n").unwrap();
+        assert!(refused(&format!("--ramp trace:{}", file.display())).contains("trace"));
+        std::fs::remove_file(file).unwrap();
     }
 }

@@ -14,7 +14,7 @@ use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 
 /// What a comparison found.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Comparison {
     /// Bytes the floor answered with: those of the server's answers.
     pub floor_bytes: FloorBytes,
@@ -28,12 +28,45 @@ pub struct Comparison {
     pub floor_us_per_query: Option<Spread>,
     /// Server over floor, round by round. **The number that counts.**
     pub ratio: Option<Spread>,
+    /// Why there are fewer rounds than asked for.
+    pub failure: Option<Failure>,
 }
 
 impl Comparison {
     /// All its runs, in their order.
     pub fn runs(&self) -> impl Iterator<Item = &Run> {
         self.rounds.iter().flat_map(|round| std::iter::once(&round.server).chain(&round.floor))
+    }
+
+    fn round(
+        &mut self,
+        number: u32,
+        load: &Load,
+        [server, floor]: [&Target; 2],
+        stop: &Stop,
+        onlooker: &mut dyn Onlooker,
+    ) -> Result<(), Failure> {
+        let result = run(load, server, stop, onlooker)?;
+        onlooker.ended(number, &result);
+        self.rounds.push(Round { server: result, floor: None });
+        if !stop.asked() {
+            let result = run(load, floor, stop, onlooker)?;
+            onlooker.ended(number, &result);
+            self.rounds.last_mut().expect("pushed above").floor = Some(result);
+        }
+        Ok(())
+    }
+
+    fn sum_up(&mut self) {
+        let complete = || self.rounds.iter().filter(|round| round.floor.is_some());
+        let floor = |round: &Round| round.floor.as_ref().and_then(Run::server_us_per_answer);
+        let server_us_per_query =
+            Spread::of(complete().filter_map(|round| round.server.server_us_per_answer()));
+        let floor_us_per_query = Spread::of(complete().filter_map(floor));
+        let ratio = Spread::of(complete().filter_map(Round::ratio));
+        (self.server_us_per_query, self.floor_us_per_query) =
+            (server_us_per_query, floor_us_per_query);
+        self.ratio = ratio;
     }
 
     /// Whether any of its runs is.
@@ -103,7 +136,7 @@ pub struct Plan<'a> {
 /// Measures in turns.
 ///
 /// # Errors
-/// When a run cannot be made at all; see [`run`].
+/// When the first round cannot be made; see [`run`]. A later one ends the comparison.
 pub fn compare(
     plan: &Plan<'_>,
     server: &Target,
@@ -118,22 +151,20 @@ pub fn compare(
         expect: Expect::Floor(floor_bytes),
         process: Some(Process::new(child.pid())?),
     };
-    let mut rounds = Vec::new();
+    let mut comparison =
+        Comparison { floor_bytes, floor_cpu: plan.floor_cpu, ..Default::default() };
     for number in 1..=plan.rounds {
-        if stop.asked() {
+        match comparison.round(number, plan.load, [server, &floor], stop, onlooker) {
+            Err(failure) if comparison.rounds.is_empty() => return Err(failure),
+            Err(failure) => comparison.failure = Some(failure),
+            Ok(()) => {}
+        }
+        if stop.asked() || comparison.failure.is_some() {
             break;
         }
-        let result = run(plan.load, server, stop, onlooker)?;
-        onlooker.ended(number, &result);
-        let mut round = Round { server: result, floor: None };
-        if !stop.asked() {
-            let result = run(plan.load, &floor, stop, onlooker)?;
-            onlooker.ended(number, &result);
-            round.floor = Some(result);
-        }
-        rounds.push(round);
     }
-    Ok(summary(floor_bytes, plan.floor_cpu, rounds))
+    comparison.sum_up();
+    Ok(comparison)
 }
 
 /// How many bytes the server answers with, found by asking it; this warms it up at the same time.
@@ -158,16 +189,6 @@ fn learn_bytes(
         )));
     }
     Ok(FloorBytes { hit: answer_bytes(hit), miss: answer_bytes(miss) })
-}
-
-fn summary(floor_bytes: FloorBytes, floor_cpu: Option<usize>, rounds: Vec<Round>) -> Comparison {
-    let complete = || rounds.iter().filter(|round| round.floor.is_some());
-    let floor = |round: &Round| round.floor.as_ref().and_then(Run::server_us_per_answer);
-    let server_us_per_query =
-        Spread::of(complete().filter_map(|round| round.server.server_us_per_answer()));
-    let floor_us_per_query = Spread::of(complete().filter_map(floor));
-    let ratio = Spread::of(complete().filter_map(Round::ratio));
-    Comparison { floor_bytes, floor_cpu, server_us_per_query, floor_us_per_query, ratio, rounds }
 }
 
 #[cfg(test)]

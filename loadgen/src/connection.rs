@@ -10,6 +10,7 @@ use crate::chance::Chance;
 use crate::check::{Checker, Wrong};
 use crate::fleet::{Asked, TOPICS_MAX};
 use crate::measure::{Measured, Window};
+use crate::outbox::Outbox;
 use crate::tape::Timing;
 use crate::wire::{OPAQUE_END, OPAQUE_FIRST, RouteQuery, first_frame};
 
@@ -106,9 +107,7 @@ pub struct Connection {
     pending: VecDeque<Pending>,
     given_up: usize,
     depth: usize,
-    /// `sent <= unsent.len()`: the bytes before `sent` left already.
-    unsent: Vec<u8>,
-    sent: usize,
+    out: Outbox,
     /// The beginning of a frame whose rest has not arrived.
     partial: Vec<u8>,
 }
@@ -126,8 +125,7 @@ impl Connection {
             pending: VecDeque::with_capacity(depth),
             given_up: 0,
             depth,
-            unsent: Vec::new(),
-            sent: 0,
+            out: Outbox::default(),
             partial: Vec::new(),
         }
     }
@@ -146,24 +144,19 @@ impl Connection {
     pub fn ask(&mut self, intended_ns: u64, now_ns: u64) {
         let (opaque, asked) = (self.next_opaque, self.questions.draw());
         self.next_opaque = if opaque + 1 == OPAQUE_END { OPAQUE_FIRST } else { opaque + 1 };
-        self.query.append_to(&mut self.unsent, &asked.name(), opaque);
+        self.query.append_to(self.out.tail(), &asked.name(), opaque);
         let sent_ns = now_ns;
         self.pending.push_back(Pending { opaque, asked, intended_ns, sent_ns, given_up: false });
     }
 
     /// Bytes to write.
     pub fn unsent(&self) -> &[u8] {
-        &self.unsent[self.sent..]
+        self.out.unsent()
     }
 
     /// So many of them were written.
     pub fn wrote(&mut self, count: usize) {
-        self.sent += count;
-        assert!(self.sent <= self.unsent.len(), "wrote more than there was");
-        if self.sent == self.unsent.len() {
-            self.unsent.clear();
-            self.sent = 0;
-        }
+        self.out.wrote(count);
     }
 
     /// Takes bytes that arrived; returns how many answers they completed.
@@ -237,6 +230,17 @@ impl Connection {
     }
 }
 
+impl Connection {
+    /// The connection is gone, and what was on the way with it: each query is an error, and counts
+    /// with the time-out or what it waited, if that is longer.
+    pub fn lose(&mut self, timeout_ns: u64, to: &mut Recorder<'_>) {
+        self.given_up = 0;
+        for pending in self.pending.drain(..).filter(|pending| !pending.given_up) {
+            to.lost(&pending, timeout_ns);
+        }
+    }
+}
+
 /// Where answers are checked and recorded, at one moment.
 pub struct Recorder<'a> {
     /// When the bytes were there, in ns since the start of the run.
@@ -276,10 +280,21 @@ impl Recorder<'_> {
         self.times(pending, counted);
     }
 
+    fn lost(&mut self, pending: &Pending, timeout_ns: u64) {
+        let counted = self.window.holds(pending.intended_ns);
+        self.measured.note(counted, "lost", || "a query with its connection".into());
+        self.times_of_at_least(timeout_ns, pending, counted);
+    }
+
     fn times(&mut self, pending: &Pending, counted: bool) {
+        self.times_of_at_least(0, pending, counted);
+    }
+
+    fn times_of_at_least(&mut self, least_ns: u64, pending: &Pending, counted: bool) {
         let (now, slice) = (self.now_ns, self.measured.tape.slice(counted));
-        slice.record(Timing::Response, now.saturating_sub(pending.intended_ns));
-        slice.record(Timing::Service, now.saturating_sub(pending.sent_ns));
+        let since = |then: u64| now.saturating_sub(then).max(least_ns);
+        slice.record(Timing::Response, since(pending.intended_ns));
+        slice.record(Timing::Service, since(pending.sent_ns));
     }
 }
 
@@ -398,6 +413,18 @@ mod tests {
         assert_eq!(connection.received(&answer(OPAQUE_FIRST), &mut desk.at(900)), Ok(1));
         assert_eq!(desk.times(Timing::Response), (1, 500));
         assert_eq!((desk.measured.errors.total(), desk.answers()), (1, 0));
+    }
+
+    #[test]
+    fn what_is_lost_with_its_connection_is_an_error_each_with_the_time_out() {
+        let mut desk = Desk::new();
+        let mut connection = connection(MISSES, 0, 3);
+        [100, 400, 500].into_iter().for_each(|at| connection.ask(at, at));
+        assert_eq!(connection.give_up_older(500, &mut desk.at(600)), Ok(1));
+        connection.lose(500, &mut desk.at(700));
+        assert_eq!((connection.waiting(), desk.measured.errors.total()), (0, 3));
+        assert_eq!(desk.measured.errors.by_kind()["lost"], 2);
+        assert_eq!(desk.times(Timing::Response), (3, 500));
     }
 
     #[test]

@@ -391,5 +391,12 @@ impl Running<'_> {
         self.measured.note(counted, broken.kind, || {
             format!("{broken}; {waiting} queries were on the way, {left} connections are left")
         });
+        let mut recorder = Recorder {
+            now_ns: nanos(self.engine.origin.elapsed()),
+            window: self.engine.window,
+            checker: &mut self.engine.checker,
+            measured: &mut self.measured,
+        };
+        self.slots[place].connection.lose(nanos(self.engine.timeout), &mut recorder);
     }
 }

@@ -1,7 +1,6 @@
 //! Registers a fleet and keeps it registered: a NameServer forgets a broker as soon as its
 //! connection closes, or when it was silent for two minutes.
 
-use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
@@ -13,14 +12,10 @@ use crate::failure::{Failure, run_failure};
 use crate::fleet::{Asked, Fleet};
 use crate::registrar::{Prepared, Registrar};
 use crate::stop::Stop;
-use crate::wire::{FRAME_BYTES_MAX, Frame, ROUTE_BY_TOPIC, Request, SUCCESS, first_frame};
+use crate::wire::{ROUTE_BY_TOPIC, SUCCESS};
 
 /// How often real brokers tell that they are alive.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
-/// A registration of many topics may take a Java server seconds.
-const CALL_TIMEOUT: Duration = Duration::from_secs(60);
-/// Bytes sent at once.
-const PIECE_BYTES: usize = 32 << 10;
 
 /// What filling took.
 #[derive(Debug, Clone, Serialize)]
@@ -79,7 +74,7 @@ pub fn register(
     let (report, brokers) = register_brokers(target, fleet, zone, stop)?;
     let handed_over = |broker: Registrar| {
         let data_version = broker.data_version();
-        let socket = broker.into_caller().socket;
+        let socket = broker.into_caller().into_socket();
         socket.set_nonblocking(true).map(|()| Registered { socket, data_version })
     };
     let brokers: Result<Vec<Registered>, _> = brokers.into_iter().map(handed_over).collect();
@@ -162,85 +157,4 @@ fn check_route(broker: &mut Registrar, fleet: &Fleet, topic: u32) -> Result<(), 
     checked
         .and_then(|route| route)
         .map_err(|why| run_failure(format!("the route of {name} after filling: {why}")))
-}
-
-/// One question at a time over a blocking socket.
-pub(crate) struct Caller {
-    socket: TcpStream,
-    unread: Vec<u8>,
-    next_opaque: u32,
-}
-
-impl Caller {
-    pub(crate) fn connect(target: SocketAddr) -> Result<Self, String> {
-        let socket = TcpStream::connect_timeout(&target, Duration::from_secs(3))
-            .map_err(|e| format!("connecting to {target}: {e}"))?;
-        socket
-            .set_nodelay(true)
-            .and_then(|()| socket.set_read_timeout(Some(CALL_TIMEOUT)))
-            .and_then(|()| socket.set_write_timeout(Some(CALL_TIMEOUT)))
-            .map_err(|e| format!("setting up a socket: {e}"))?;
-        Ok(Self { socket, unread: Vec::new(), next_opaque: 1 })
-    }
-
-    pub(crate) fn call_for_success(
-        &mut self,
-        code: u16,
-        fields: &[(&str, &str)],
-        body: &[u8],
-    ) -> Result<(), String> {
-        self.call(code, fields, body, |frame| {
-            let refused = || format!("refused, {}", String::from_utf8_lossy(frame.header));
-            (frame.code == SUCCESS).then_some(()).ok_or_else(refused)
-        })?
-    }
-
-    /// Sends a request and hands its answer to `take`. What the server says unasked is skipped.
-    pub(crate) fn call<T>(
-        &mut self,
-        code: u16,
-        fields: &[(&str, &str)],
-        body: &[u8],
-        take: impl FnOnce(&Frame<'_>) -> T,
-    ) -> Result<T, String> {
-        let opaque = self.next_opaque;
-        self.next_opaque += 1;
-        let mut out = Vec::new();
-        Request { code, opaque, fields, body }.append_to(&mut out);
-        // In pieces: the kernel copies a piece without letting anybody else have the CPU.
-        for piece in out.chunks(PIECE_BYTES) {
-            self.socket.write_all(piece).map_err(|e| format!("sending: {e}"))?;
-        }
-        loop {
-            let frame = first_frame(&self.unread).map_err(|e| e.to_string())?;
-            if let Some(frame) = frame {
-                let bytes = frame.bytes;
-                if frame.is_answer && i64::from(frame.opaque) == i64::from(opaque) {
-                    let taken = take(&frame);
-                    self.unread.drain(..bytes);
-                    return Ok(taken);
-                }
-                self.unread.drain(..bytes);
-                continue;
-            }
-            self.read_some()?;
-        }
-    }
-
-    fn read_some(&mut self) -> Result<(), String> {
-        assert!(self.unread.len() < FRAME_BYTES_MAX, "a complete frame would have been taken");
-        let mut chunk = [0; 64 << 10];
-        match self.socket.read(&mut chunk) {
-            Ok(0) => Err("the server closed the connection".into()),
-            Ok(count) => {
-                self.unread.extend_from_slice(&chunk[..count]);
-                Ok(())
-            }
-            Err(e) if e.kind() == ErrorKind::Interrupted => Ok(()),
-            Err(e) if matches!(e.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                Err(format!("no answer within {} s", CALL_TIMEOUT.as_secs()))
-            }
-            Err(e) => Err(format!("reading: {e}")),
-        }
-    }
 }

@@ -16,6 +16,7 @@ use crate::check::FloorBytes;
 use crate::failure::{Failure, run_failure, usage};
 use crate::fleet::{Asked, KIND_ABSENT, KIND_AT};
 use crate::measure::whole;
+use crate::record::Run;
 use crate::wire::{
     OPAQUE_DIGITS, OPAQUE_FIRST, RouteQuery, SUCCESS, TOPIC_NOT_EXIST, append_frame,
 };
@@ -24,6 +25,18 @@ const READ_BYTES: usize = 256 << 10;
 const EVENTS_MAX: usize = 1024;
 const LISTENER: u64 = u64::MAX;
 const PARENT: u64 = u64::MAX - 1;
+
+/// A floor with less than this share of its CPU left is what limits a run.
+const FULL_SHARE: f64 = 0.95;
+
+/// Whether a run against the floor says how much *it* can answer, and not how much can be asked.
+pub fn is_full(run: &Run) -> bool {
+    let used = run.cost.as_ref().and_then(|cost| {
+        let cpu_ns = cost.server.as_ref()?.cpu_ns;
+        Some(cpu_ns as f64 / 1e9 / cost.seconds.max(1e-9))
+    });
+    used.is_some_and(|share| share > FULL_SHARE)
+}
 
 /// The answers, ready to send but for the `opaque`.
 struct Answer {

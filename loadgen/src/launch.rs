@@ -1,8 +1,7 @@
 //! Starts NameServers from command lines, and ends them whatever happens.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -10,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::caller::Caller;
 use crate::failure::{Failure, run_failure, usage};
 use crate::fleet::Asked;
 use crate::limits;
 use crate::process::Process;
-use crate::wire::{OPAQUE_FIRST, RouteQuery, first_frame};
+use crate::wire::ROUTE_BY_TOPIC;
 
 /// What stands for the port in a command line.
 const PORT: &str = "{port}";
@@ -23,6 +23,8 @@ const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
 /// How often a starting server is asked, which bounds how exactly its start is known.
 const ASK_EVERY: Duration = Duration::from_millis(1);
+/// A server that has just opened its port may take a moment.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What is shown of the log of a server that did not start.
 const LOG_TAIL_BYTES: usize = 600;
@@ -172,23 +174,10 @@ impl Drop for Server {
 
 /// Whether a NameServer there answers a question.
 fn answers(address: SocketAddr) -> bool {
-    let mut query = Vec::new();
-    let asked = Asked::Absent(0).name();
-    let sample = String::from_utf8_lossy(&asked).into_owned();
-    RouteQuery::for_topics_like(&sample).append_to(&mut query, &asked, OPAQUE_FIRST);
-    let Ok(mut socket) = TcpStream::connect(address) else { return false };
-    let patience = Some(Duration::from_secs(1));
-    if socket.set_read_timeout(patience).and_then(|()| socket.write_all(&query)).is_err() {
-        return false;
-    }
-    let (mut buffer, mut filled) = ([0; 4096], 0);
-    while let Ok(count @ 1..) = socket.read(&mut buffer[filled..]) {
-        filled += count;
-        if matches!(first_frame(&buffer[..filled]), Ok(Some(_))) {
-            return true;
-        }
-    }
-    false
+    let name = Asked::Absent(0).name();
+    let fields = [("topic", &*String::from_utf8_lossy(&name))];
+    let asked = |mut caller: Caller| caller.call(ROUTE_BY_TOPIC, &fields, b"", |_| ());
+    Caller::with_timeout(address, ANSWER_TIMEOUT).and_then(asked).is_ok()
 }
 
 fn log_tail(log: &Path) -> String {

@@ -13,7 +13,8 @@
 //!                  assertion, page, logs <----------+      report: words
 //! ```
 //!
-//! - [`wire`]: frames. [`fleet`]: what is registered. [`check`]: is an answer right.
+//! - [`wire`]: frames. [`dialect`]: old JSON. [`fleet`]: what is registered. [`check`]: is an
+//!   answer right. [`outbox`]: bytes that wait for their socket.
 //! - [`connection`]: one client without its socket. [`engine`]: one thread's epoll loop.
 //! - [`pace`], [`shape`]: closed loop or a schedule. [`sources`], [`preflight`]: enough addresses,
 //!   files and memory for so many connections. [`life`]: brokers, clients, admin tools, churn.
@@ -29,14 +30,17 @@
 //! request depends on the order in which answers came, so a seed gives the same bytes again.
 
 pub mod assertion;
+mod caller;
 pub mod carry;
 pub mod ceiling;
 pub mod chance;
 pub mod check;
 pub mod cli;
 pub mod cli_fleet;
+pub mod cli_load;
 pub mod compare;
 pub mod connection;
+pub mod dialect;
 pub mod engine;
 pub mod failure;
 pub mod fill;
@@ -50,6 +54,7 @@ pub mod live;
 pub mod loads;
 pub mod logs;
 pub mod measure;
+pub mod outbox;
 pub mod output;
 pub mod pace;
 pub mod page;

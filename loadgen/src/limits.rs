@@ -1,6 +1,6 @@
 //! What this machine allows, looked at before a run rather than found out in the middle of it.
 
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _, UdpSocket};
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
@@ -19,7 +19,9 @@ pub fn target(text: &str, allow_remote: bool) -> Result<SocketAddr, Failure> {
     let Some(&address) = ipv4_first else {
         return Err(usage(format!("'{text}' has no address: give HOST:PORT")));
     };
-    if !address.ip().is_loopback() && !allow_remote {
+    // Only an address of this machine can be bound.
+    let is_ours = || UdpSocket::bind((address.ip(), 0)).is_ok();
+    if !address.ip().is_loopback() && !allow_remote && !is_ours() {
         return Err(usage(format!(
             "{address} is another machine, and this tool sends as fast as it can: \
              add --allow-remote if that is what you want"
@@ -79,6 +81,8 @@ mod tests {
         assert!(target("192.0.2.1:9876", true).is_ok());
         assert!(target("127.8.9.10:1", false).is_ok());
         assert!(target("[::1]:1", false).is_ok());
+        // Not the loopback address, and one of ours: every address of this machine can be bound.
+        assert!(target("0.0.0.0:1", false).is_ok());
         let text = target("localhost", false).unwrap_err().to_string();
         assert!(text.contains("HOST:PORT"), "{text}");
     }

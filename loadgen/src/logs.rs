@@ -10,7 +10,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use crate::failure::{Failure, run_failure};
-use crate::measure::Percentiles;
+use crate::measure::{Percentiles, histogram};
 use crate::process::Usage;
 use crate::record::{Phase, Record, Run, Sample, Second};
 
@@ -69,18 +69,30 @@ fn tag(first_label: &str, run: &Run, second: &Second, timing: &str) -> Option<St
     (!parts.is_empty()).then(|| parts.join(":"))
 }
 
-/// The percentile distribution of response times of one run, in ms, as HdrHistogram prints it and
+/// The percentile distribution of response times, in ms, of all valid runs against the server; of
+/// the first one when none is valid, as HdrHistogram prints it and
 /// its plotter reads it.
 ///
 /// # Errors
 /// When a histogram of the record is damaged.
-pub fn hgrm(run: &Run) -> Result<String, Failure> {
+pub fn hgrm(record: &Record) -> Result<String, Failure> {
     let mut out = format!(
         "{:>12} {:>14} {:>10} {:>14}\n\n",
         "Value", "Percentile", "TotalCount", "1/(1-Percentile)"
     );
-    let Some(times) = run.totals.times.get("response") else { return Ok(out) };
-    let times = times.histogram()?;
+    let label = record.runs.first().map(|run| run.label.as_str());
+    let ours = || record.runs.iter().filter(|run| Some(run.label.as_str()) == label);
+    let valid: Vec<&Run> = ours().filter(|run| run.invalid.is_empty()).collect();
+    let runs = if valid.is_empty() { ours().take(1).collect() } else { valid };
+    let mut times = histogram();
+    for run in runs {
+        if let Some(more) = run.totals.times.get("response") {
+            times += more.histogram()?;
+        }
+    }
+    if times.is_empty() {
+        return Ok(out);
+    }
     let ms = |ns: f64| ns / NS_PER_MS;
     for step in times.iter_quantiles(5) {
         let (value, quantile) = (ms(step.value_iterated_to() as f64), step.quantile_iterated_to());
@@ -104,7 +116,9 @@ fn footer(out: &mut String, times: &Histogram<u64>) {
     let (max, count) = (ms(times.max() as f64), times.len());
     let _ = writeln!(out, "#[Mean    = {mean:>12.3}, StdDeviation   = {deviation:>12.3}]");
     let _ = writeln!(out, "#[Max     = {max:>12.3}, Total count    = {count:>12}]");
-    let _ = writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {:>12}]", 27, 2048);
+    // As many as it takes to tell two values apart that differ in the last digit kept.
+    let parts = (2 * 10_u64.pow(times.sigfig().into())).next_power_of_two();
+    let _ = writeln!(out, "#[Buckets = {:>12}, SubBuckets     = {parts:>12}]", times.buckets());
 }
 
 const CSV_PERCENTILES: [&str; 6] = ["p50", "p90", "p99", "p99_9", "p99_99", "max"];
@@ -256,12 +270,20 @@ mod tests {
     #[test]
     fn a_distribution_ends_with_all_values_at_the_maximum() {
         let record = record();
-        let text = hgrm(&record.runs[0]).unwrap();
+        let text = hgrm(&record).unwrap();
         let last = text.lines().rfind(|line| line.contains("1.000000000000")).unwrap();
         let columns: Vec<&str> = last.split_whitespace().collect();
         assert_eq!(columns, ["1.200", "1.000000000000", "2100"], "{text}");
         let times = record.runs[0].totals.times["response"].clone();
         assert!(text.contains(&format!("Total count    = {:>12}", 2100)), "{times:?} {text}");
+        assert!(text.contains("SubBuckets     =         2048"), "{text}");
+        // Repeats are added up; runs against the floor, and invalid ones, are not.
+        let mut record = record;
+        let mut more = vec![record.runs[0].clone(); 2];
+        more[1].invalid.push("late".into());
+        record.runs.extend(more);
+        let text = hgrm(&record).unwrap();
+        assert!(text.contains(&format!("Total count    = {:>12}", 4200)), "{text}");
     }
 
     #[test]

@@ -11,15 +11,15 @@ use loadgen::carry::{Answer, Demand, carry};
 use loadgen::ceiling;
 use loadgen::check::{Expect, FloorBytes};
 use loadgen::cli::{
-    CheckArgs, Cli, Command, CompareArgs, FillArgs, FleetArgs, FloorArgs, FloorServerArgs,
-    LoadArgs, QueryArgs, ReportArgs, TargetArgs,
+    CheckArgs, Cli, Command, CompareArgs, FillArgs, FloorArgs, FloorServerArgs, MeasureArgs,
+    QueryArgs, ReportArgs,
 };
 use loadgen::cli_fleet::{FindMaxArgs, LifeArgs};
 use loadgen::compare::{Plan, compare};
 use loadgen::failure::{Failure, run_failure};
 use loadgen::fill::{HeldFleet, fill};
 use loadgen::fleet::Fleet;
-use loadgen::floor::{FloorChild, FloorServer};
+use loadgen::floor::{FloorChild, FloorServer, is_full};
 use loadgen::host::Host;
 use loadgen::life::stage;
 use loadgen::limits;
@@ -90,12 +90,21 @@ impl Outcome {
             (true, true) => Outcome::Done,
         }
     }
+
+    /// What was demanded of a measurement that was ended early was not seen to the end.
+    fn of_record(record: &Record, met: bool, complete: bool) -> Self {
+        if !complete && !record.assertions.is_empty() {
+            println!("ended early: what was demanded was not measured to the end");
+            return Outcome::Invalid;
+        }
+        Self::of(record.is_valid(), met)
+    }
 }
 
 fn check(args: &CheckArgs) -> Result<Outcome, Failure> {
     let (begin, stop) = (Instant::now(), Stop::on_signals()?);
-    let (fleet, load) = (args.fleet()?, args.load());
     let address = limits::target(&args.target.server, args.target.allow_remote)?;
+    let (fleet, load) = (args.fleet()?, args.load(address)?);
     preflight::raise_open_files(u64::from(load.connections) + u64::from(fleet.brokers))?;
     // Its CPU is worth a look, and no reason to fail.
     let local = address.ip().is_loopback().then(|| Process::listening_on(address.port()).ok());
@@ -119,9 +128,7 @@ fn check(args: &CheckArgs) -> Result<Outcome, Failure> {
     let (words, outcome) = match answer {
         Answer::Yes(_) => ("yes: this NameServer carries the fleet", Outcome::Done),
         Answer::No => ("no: see what is marked NO above", Outcome::Unmet),
-        Answer::CannotTell(run) if run.interrupted => {
-            ("cannot tell: it was ended before its time", Outcome::Invalid)
-        }
+        Answer::Stopped => ("cannot tell: it was ended before its time", Outcome::Invalid),
         Answer::CannotTell(_) => (
             "cannot tell: this machine is too busy to ask in time; give the generator a CPU of its \
              own (--pin) or another machine",
@@ -152,8 +159,9 @@ fn fill_and_hold(args: &FillArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// What `query` and `compare` have in common.
-struct Prepared {
+/// What commands that measure a server have in common.
+struct Prepared<'a> {
+    output: &'a OutputArgs,
     host: Host,
     stop: Stop,
     fleet: Arc<Fleet>,
@@ -165,13 +173,8 @@ struct Prepared {
     cpus_before_pinning: Vec<usize>,
 }
 
-fn prepare(
-    target: &TargetArgs,
-    fleet_args: &FleetArgs,
-    load: &LoadArgs,
-    default_rate: Option<f64>,
-    output: &OutputArgs,
-) -> Result<Prepared, Failure> {
+fn prepare(args: &MeasureArgs, default_rate: Option<f64>) -> Result<Prepared<'_>, Failure> {
+    let MeasureArgs { target, fleet: fleet_args, load, output } = args;
     output.check()?;
     let (host, stop) = (Host::now(), Stop::on_signals()?);
     let fleet = Arc::new(fleet_args.fleet()?);
@@ -194,7 +197,7 @@ fn prepare(
     let expect = Expect::Routes(fleet.clone());
     let target = Target { label: output.label.clone(), address, expect, process };
     let version = probe(address, "loadgen-probe")?.version;
-    Ok(Prepared { version, host, stop, fleet, load, held, target, cpus_before_pinning })
+    Ok(Prepared { output, version, host, stop, fleet, load, held, target, cpus_before_pinning })
 }
 
 /// Keeps all our threads, also those that only look on, off the server's CPU.
@@ -219,7 +222,32 @@ fn confine(pin: &[usize], server: Option<&Process>) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Prepared {
+impl Prepared<'_> {
+    /// One run. Errors are no reason against it where a demand allows for them.
+    fn run(&self, load: &Load, live: &mut Live) -> Result<Run, Failure> {
+        let result = run(load, &self.target, &self.stop, live);
+        live.clear();
+        let mut result = result?;
+        self.output.forgive(&mut result)?;
+        Ok(result)
+    }
+
+    /// What this generator can ask at all, told and kept with the runs. Not worth losing them.
+    fn tell_ceiling(&self, runs: &mut [Run], rate: Option<f64>) {
+        let Some(last) = runs.last() else { return };
+        let rate = rate.unwrap_or(last.totals.rate);
+        let found = own_program().and_then(|program| {
+            ceiling::ceiling(&self.load, last, &program, self.floor_cpu(), &self.stop)
+        });
+        match found {
+            Ok(most) => {
+                println!("{}", ceiling::words(most, rate).0);
+                runs.iter_mut().for_each(|run| ceiling::note(run, most));
+            }
+            Err(failure) => eprintln!("warning: the ceiling was not measured: {failure}"),
+        }
+    }
+
     /// The server's CPU if it has one only, else one that the generator does not use.
     fn floor_cpu(&self) -> Option<usize> {
         let only_cpu = self.target.process.as_ref().and_then(Process::only_cpu);
@@ -241,12 +269,12 @@ impl Prepared {
         )
     }
 
-    fn finish(self, output: &OutputArgs, mut record: Record) -> Result<Outcome, Failure> {
+    fn finish(self, mut record: Record, complete: bool) -> Result<Outcome, Failure> {
         // Before anything that may fail: nobody needs the fleet any more.
         let released = self.held.map_or(Ok(()), HeldFleet::release);
-        let met = output.finish(&mut record)?;
+        let met = self.output.finish(&mut record)?;
         released?;
-        Ok(Outcome::of(record.is_valid(), met))
+        Ok(Outcome::of_record(&record, met, complete))
     }
 }
 
@@ -262,61 +290,101 @@ fn server(target: &Target, version: Option<String>) -> Server {
 }
 
 fn query(args: &QueryArgs) -> Result<Outcome, Failure> {
-    let prepared =
-        prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
-    let (mut runs, mut live) = (Vec::new(), Live::on_stderr());
+    let prepared = prepare(&args.measure, Some(DEFAULT_RATE))?;
+    let (mut runs, mut live, mut failed) = (Vec::new(), Live::on_stderr(), None);
     for _ in 0..args.repeats {
         if prepared.stop.asked() && !runs.is_empty() {
             break;
         }
-        let result = run(&prepared.load, &prepared.target, &prepared.stop, &mut live)?;
-        live.clear();
-        print!("{}", report::run_words(&result, prepared.host.cpus));
-        runs.push(result);
+        match prepared.run(&prepared.load, &mut live) {
+            Ok(result) => {
+                print!("{}", report::run_words(&result, prepared.host.cpus));
+                runs.push(result);
+            }
+            Err(failure) if runs.is_empty() => return Err(failure),
+            // What was measured before is worth its report.
+            Err(failure) => {
+                failed = Some(failure);
+                break;
+            }
+        }
     }
-    if let (false, false, Some(last)) = (args.no_ceiling, prepared.stop.asked(), runs.last_mut()) {
-        let floor_cpu = prepared.floor_cpu();
-        let of = (&prepared.load, &*last, own_program()?);
-        let most = ceiling::ceiling(of.0, of.1, &of.2, floor_cpu, &prepared.stop)?;
-        println!("{}", ceiling::words(most, last.totals.rate).0);
-        runs.iter_mut().for_each(|run| ceiling::note(run, most));
+    let stopped = prepared.stop.asked();
+    if !(args.no_ceiling || stopped || failed.is_some()) {
+        prepared.tell_ceiling(&mut runs, None);
     }
     let record = prepared.record(runs);
     print!("{}", report::repeats_words(&record));
-    prepared.finish(&args.output, record)
+    let outcome = prepared.finish(record, !stopped && failed.is_none());
+    told(outcome, failed, stopped)
+}
+
+/// A failure that ended a measurement is told behind its report. One to connect after Ctrl-C is
+/// none.
+fn told(
+    outcome: Result<Outcome, Failure>,
+    failed: Option<Failure>,
+    stopped: bool,
+) -> Result<Outcome, Failure> {
+    match failed {
+        Some(failure) if !stopped => outcome.and(Err(failure)),
+        _ => outcome,
+    }
 }
 
 fn find_max(args: &FindMaxArgs) -> Result<Outcome, Failure> {
-    let prepared =
-        prepare(&args.target, &args.fleet, &args.load, Some(DEFAULT_RATE), &args.output)?;
-    let (mut runs, mut live): (Vec<Run>, Live) = (Vec::new(), Live::on_stderr());
-    let found = args.search().run(|rate, confirming| {
-        if prepared.stop.asked() {
-            return Ok((false, "stopped".into()));
-        }
+    args.check()?;
+    let prepared = prepare(&args.measure, Some(DEFAULT_RATE))?;
+    let (mut runs, mut live) = (Vec::new(), Live::on_stderr());
+    let (mut kept_meets, mut failed) = (false, None);
+    let mut trial = |rate, confirming| -> Result<Option<(bool, String)>, Failure> {
         let longer = if confirming { args.confirm } else { 1.0 };
         let seconds = prepared.load.seconds * longer;
         let load = Load { rate: Some(rate), seconds, ..prepared.load.clone() };
-        let result = run(&load, &prepared.target, &prepared.stop, &mut live)?;
-        live.clear();
+        let mut result = prepared.run(&load, &mut live)?;
+        if prepared.stop.asked() {
+            return Ok(None); // half a run
+        }
+        args.objective.forgive(&mut result)?;
         let record = prepared.record(vec![result]);
         let (meets, words) = search::judge(&record, &args.objective)?;
         println!("{}", search::trial_words(rate, confirming, meets, &words));
-        // The last run that confirms is the result, and what the record is about.
-        runs = record.runs;
-        Ok((meets, words))
-    })?;
+        // What the record is about: the run that confirms, which is the last, or else the last one
+        // that met the objective, if any did.
+        if meets || !kept_meets {
+            (runs, kept_meets) = (record.runs, meets);
+        }
+        Ok(Some((meets, words)))
+    };
+    let found = args.search().run(|rate, confirming| {
+        if prepared.stop.asked() {
+            return None;
+        }
+        trial(rate, confirming).unwrap_or_else(|failure| {
+            failed = Some(failure);
+            None
+        })
+    });
+    if let Some(failure) = failed.take_if(|_| runs.is_empty()) {
+        return Err(failure);
+    }
+    let stopped = prepared.stop.asked();
     println!("{}", search::result_words(&found, &args.objective));
-    if let (Some(rate), Some(last)) = (found.rate, runs.last_mut()) {
-        let of = (&prepared.load, &*last, own_program()?);
-        let most = ceiling::ceiling(of.0, of.1, &of.2, prepared.floor_cpu(), &prepared.stop)?;
-        println!("{}", ceiling::words(most, rate).0);
-        ceiling::note(last, most);
+    if found.rate.is_some() {
+        prepared.tell_ceiling(&mut runs, found.rate);
+    }
+    if runs.is_empty() {
+        return Ok(Outcome::Invalid); // stopped before the end of the first one
     }
     let mut record = prepared.record(runs);
     record.config["search"] = serde_json::json!({ "of": args.search(), "found": found });
-    let outcome = prepared.finish(&args.output, record)?;
-    Ok(if found.rate.is_none() { Outcome::Unmet } else { outcome })
+    let outcome = prepared.finish(record, !found.ended_early)?;
+    let outcome = match found.rate {
+        None if found.ended_early => Outcome::Invalid,
+        None => Outcome::Unmet,
+        Some(_) => outcome,
+    };
+    told(Ok(outcome), failed, stopped)
 }
 
 fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
@@ -343,33 +411,36 @@ fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
     let expect = Expect::Routes(Arc::new(setting.fleet.clone()));
     let target = Target { label: output.label.clone(), address, expect, process };
     let mut live = Live::on_stderr();
-    let story = stage::live(&setting, &course, &target, &stop, &mut live)?;
-    live.clear();
-    println!("{}", report::fill_words(&setting.fleet, &story.fill));
-    print!("{}", report::run_words(&story.run, host.cpus));
-    print!("{}", story.words());
     if !args.no_objectives {
         let objectives = args.class.objectives();
         output.assert.push(objectives.parse().expect("a test parses each of them"));
     }
+    let mut story = stage::live(&setting, &course, &target, &stop, &mut live)?;
+    live.clear();
+    output.forgive(&mut story.run)?;
+    println!("{}", report::fill_words(&setting.fleet, &story.fill));
+    print!("{}", report::run_words(&story.run, host.cpus));
+    print!("{}", story.words());
+    let interrupted = story.run.interrupted;
     let config = serde_json::json!({
         "setting": *setting, "course": course, "fill": story.fill, "scaled down": fitted,
     });
     let mut record =
         Record::of(&host, server(&target, version), setting.seed, config, vec![story.run]);
     let met = output.finish(&mut record)?;
-    let verdict = match (met, record.is_valid()) {
-        (false, _) => "FAIL",
-        (true, false) => "not valid, see above",
-        (true, true) => "PASS",
+    let (verdict, outcome) = match (interrupted, met, record.is_valid()) {
+        (true, ..) => ("no verdict, it was ended early", Outcome::Invalid),
+        (false, false, _) => ("FAIL", Outcome::Unmet),
+        (false, true, false) => ("not valid, see above", Outcome::Invalid),
+        (false, true, true) => ("PASS", Outcome::Done),
     };
     let class = format!("{:?}", args.class).to_lowercase();
     println!("class {class}: {verdict}");
-    Ok(Outcome::of(record.is_valid(), met))
+    Ok(outcome)
 }
 
 fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {
-    let prepared = prepare(&args.target, &args.fleet, &args.load, None, &args.output)?;
+    let prepared = prepare(&args.measure, None)?;
     let floor_cpu = args.floor_cpu.or_else(|| prepared.floor_cpu());
     let plan = Plan {
         load: &prepared.load,
@@ -379,8 +450,11 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {
         floor_cpu,
     };
     let mut live = Live::on_stderr();
-    let comparison = compare(&plan, &prepared.target, &prepared.stop, &mut live)?;
+    let mut comparison = compare(&plan, &prepared.target, &prepared.stop, &mut live)?;
     live.clear();
+    for round in &mut comparison.rounds {
+        prepared.output.forgive(&mut round.server)?;
+    }
     println!();
     if let Some(round) = comparison.rounds.last() {
         print!("{}", report::run_words(&round.server, prepared.host.cpus));
@@ -388,12 +462,14 @@ fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {
         print!("{}", floor.map_or(String::new(), |f| report::run_words(f, prepared.host.cpus)));
     }
     println!("{}", report::comparison_words(&comparison));
-    let compared = comparison.ratio.is_some();
+    let (compared, failed) = (comparison.ratio.is_some(), comparison.failure.take());
+    let stopped = prepared.stop.asked();
     let mut record = prepared.record(comparison.runs().cloned().collect());
     let ratio = comparison.ratio.map(|ratio| ("us_per_answer_ratio".to_owned(), ratio));
     record.repeats.insert("server / floor".into(), ratio.into_iter().collect());
-    let outcome = prepared.finish(&args.output, record)?;
-    Ok(if compared { outcome } else { Outcome::of(false, !matches!(outcome, Outcome::Unmet)) })
+    let outcome = prepared.finish(record, !stopped && failed.is_none())?;
+    let unmet = matches!(outcome, Outcome::Unmet);
+    told(Ok(if compared { outcome } else { Outcome::of(false, !unmet) }), failed, stopped)
 }
 
 fn own_program() -> Result<std::path::PathBuf, Failure> {
@@ -414,6 +490,8 @@ fn floor(args: &FloorArgs) -> Result<Outcome, Failure> {
     let load = args.load.load((Ipv4Addr::LOCALHOST, 0).into(), None, None)?;
     let bytes = FloorBytes { hit: args.bytes.reply_bytes, miss: args.bytes.miss_bytes };
     let floor_cpu = args.floor_cpu.or_else(|| other_cpu(&limits::cpus_allowed(), &load.pin));
+    // The floor inherits the limit.
+    preflight::raise_open_files(u64::from(load.connections))?;
     let child = FloorChild::spawn(&own_program()?, bytes, floor_cpu)?;
     let process = Process::new(child.pid())?;
     confine(&load.pin, Some(&process))?;
@@ -421,13 +499,20 @@ fn floor(args: &FloorArgs) -> Result<Outcome, Failure> {
     let (label, expect) = ("floor".into(), Expect::Floor(bytes));
     let target = Target { label, address: child.address, expect, process: Some(process) };
     let mut live = Live::on_stderr();
-    let result = run(&load, &target, &stop, &mut live)?;
+    let mut result = run(&load, &target, &stop, &mut live)?;
     live.clear();
+    args.output.forgive(&mut result)?;
     print!("{}", report::run_words(&result, host.cpus));
+    if is_full(&result) {
+        println!(
+            "the floor, which is one thread, had no CPU left: this is the most that it can answer, \
+             and not the most that this generator can ask"
+        );
+    }
     let config = serde_json::json!({ "load": load, "floor bytes": bytes });
     let mut record = Record::of(&host, server(&target, None), load.seed, config, vec![result]);
     let met = args.output.finish(&mut record)?;
-    Ok(Outcome::of(record.is_valid(), met))
+    Ok(Outcome::of_record(&record, met, !stop.asked()))
 }
 
 fn report_page(args: &ReportArgs) -> Result<Outcome, Failure> {

@@ -18,6 +18,11 @@ pub fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
+/// Nanoseconds as a whole number; what is no time is the end of all times.
+pub fn whole_ns(ns: f64) -> u64 {
+    Duration::try_from_secs_f64(ns / 1e9).map_or(u64::MAX, nanos)
+}
+
 /// The whole number next to a count or a time that is not negative.
 pub fn whole(value: f64) -> u64 {
     // There is no checked conversion; the text of a number without decimals is exact.

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use serde::Serialize;
 
 use crate::chance::Chance;
+use crate::measure::whole_ns;
 use crate::shape::Plan;
 
 /// How the arrivals of an open loop are spread.
@@ -139,10 +140,6 @@ impl Schedule {
             self.due.push(Reverse((at_ns, place)));
         }
     }
-}
-
-fn whole_ns(ns: f64) -> u64 {
-    std::time::Duration::try_from_secs_f64(ns / 1e9).map_or(u64::MAX, crate::measure::nanos)
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! One question to a server, before anything else: is it there, who does it say it is, does it know
 //! a topic?
 
-use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use crate::caller::Caller;
 use crate::failure::{Failure, run_failure};
-use crate::wire::{Frame, ROUTE_BY_TOPIC, Request, SUCCESS, TOPIC_NOT_EXIST, first_frame};
+use crate::wire::{Frame, ROUTE_BY_TOPIC, SUCCESS, TOPIC_NOT_EXIST};
 
 const TIMEOUT: Duration = Duration::from_secs(3);
-const OPAQUE: u32 = 1;
 
 /// What a server says of itself, and how long it took.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,37 +27,13 @@ pub struct Greeting {
 /// When there is no answer, or one that is no NameServer's.
 pub fn probe(address: SocketAddr, topic: &str) -> Result<Greeting, Failure> {
     let begin = Instant::now();
-    let failed = |what: &str, e: std::io::Error| {
-        let e = match e.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => "no answer within 3 s".to_owned(),
-            _ => e.to_string(),
-        };
-        run_failure(format!("{what} {address}: {e}; is a NameServer listening there?"))
-    };
-    let mut socket =
-        TcpStream::connect_timeout(&address, TIMEOUT).map_err(|e| failed("connecting to", e))?;
-    socket.set_read_timeout(Some(TIMEOUT)).map_err(|e| failed("asking", e))?;
-    let mut out = Vec::new();
-    let fields = [("topic", topic)];
-    Request { code: ROUTE_BY_TOPIC, opaque: OPAQUE, fields: &fields, body: b"" }
-        .append_to(&mut out);
-    socket.write_all(&out).map_err(|e| failed("asking", e))?;
-    let (mut received, mut chunk) = (Vec::new(), [0; 16 << 10]);
-    loop {
-        let frame = first_frame(&received)
-            .map_err(|e| run_failure(format!("{address} answers with {e}: no NameServer")))?;
-        if let Some(frame) = frame {
-            return greeting(address, &frame, begin.elapsed());
-        }
-        match socket.read(&mut chunk) {
-            Ok(0) => {
-                return Err(run_failure(format!("{address} closed the connection unanswered")));
-            }
-            Ok(count) => received.extend_from_slice(&chunk[..count]),
-            Err(e) if e.kind() == ErrorKind::Interrupted => {}
-            Err(e) => return Err(failed("asking", e)),
-        }
-    }
+    let failed =
+        |why| run_failure(format!("asking {address}: {why}; is a NameServer listening there?"));
+    let mut caller = Caller::with_timeout(address, TIMEOUT).map_err(failed)?;
+    let greeted = caller.call(ROUTE_BY_TOPIC, &[("topic", topic)], b"", |frame| {
+        greeting(address, frame, begin.elapsed())
+    });
+    greeted.map_err(failed)?
 }
 
 fn greeting(address: SocketAddr, frame: &Frame<'_>, took: Duration) -> Result<Greeting, Failure> {
@@ -86,6 +61,7 @@ fn version(header: &[u8]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
 
     use super::*;

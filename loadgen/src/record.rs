@@ -112,7 +112,8 @@ pub struct Run {
 pub struct Cost {
     /// Between the looks: a little longer than the phase when the machine is busy.
     pub seconds: f64,
-    /// Answers between the looks, right or not: what CPU time is divided by.
+    /// Answers between the looks, which CPU time is divided by: right or not, but of a living fleet
+    /// the right ones.
     pub answers: u64,
     /// The server; `None` when it is on another machine.
     pub server: Option<Usage>,
@@ -251,6 +252,11 @@ impl Times {
             Deserializer::new().deserialize(&mut bytes.as_slice());
         histogram.map_err(|e| broken(&e.to_string()))
     }
+}
+
+/// Why a run with errors must not be used.
+pub fn errors_words(errors: u64) -> String {
+    format!("{errors} errors")
 }
 
 impl Run {

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 
 use flate2::Compression;
 
+use crate::caller::Caller;
 use crate::failure::{Failure, run_failure};
-use crate::fill::Caller;
 use crate::fleet::{Fleet, QUEUES, broker_addr, broker_name};
 use crate::wire::{BROKER_HEARTBEAT, REGISTER_BROKER};
 

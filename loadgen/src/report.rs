@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::compare::{Comparison, Spread};
 use crate::fill::FillReport;
 use crate::fleet::Fleet;
+use crate::life::stage::FIRST_CONNECT;
 use crate::measure::Percentiles;
 use crate::process::{Usage, mebibytes};
 use crate::record::{Cost, Record, Run};
@@ -114,10 +115,11 @@ fn times_words(out: &mut String, run: &Run) {
         "response" if open => "from the intended time",
         "response" | "service" => "from the sending",
         "lateness" => "of the generator itself",
+        "lateness of others" => "of the generator, with brokers and admin tools",
         "freshness" => "from a registration to its first sight",
         _ => "",
     };
-    for timing in Timing::ALL.map(Timing::name) {
+    for timing in Timing::ALL.map(Timing::name).into_iter().chain([FIRST_CONNECT]) {
         // In a closed loop both count from the sending.
         if !run.totals.times.contains_key(timing) || (timing == "service" && !open) {
             continue;
@@ -252,6 +254,7 @@ mod tests {
             server_us_per_query: spread(6.0),
             floor_us_per_query: spread(4.0),
             ratio: spread(1.5),
+            failure: None,
         });
         for part in ["980 bytes", "CPU 1", "6.000", "4.000", "1.500"] {
             assert!(words.contains(part), "{part} in {words}");

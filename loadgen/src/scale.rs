@@ -16,6 +16,7 @@ mod writes;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
@@ -202,9 +203,15 @@ impl<'a> Stage<'a> {
         fleet: &Fleet,
         timeout_ms: Option<u64>,
     ) -> Result<Vec<Registrar>, Failure> {
-        let mut brokers = Vec::new();
+        let (mut brokers, mut alive_since): (Vec<Registrar>, _) = (Vec::new(), Instant::now());
+        let patience = timeout_ms.map(|ms| Duration::from_millis(ms / 3));
         for number in 0..fleet.brokers {
             self.go_on()?;
+            // The first ones wait until the last one is there.
+            if patience.is_some_and(|patience| alive_since.elapsed() > patience) {
+                brokers.iter_mut().try_for_each(Registrar::heartbeat)?;
+                alive_since = Instant::now();
+            }
             let broker = Prepared::new(fleet, number, timeout_ms);
             let mut broker = broker.connect(server.address)?;
             let topics: Vec<u32> = fleet.topics_of(number).collect();

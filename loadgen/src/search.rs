@@ -44,23 +44,27 @@ pub struct Result {
     pub trials: Vec<Trial>,
     /// The highest allowed rate still met the objective: the limit lies above.
     pub open_ended: bool,
+    /// It was ended before it had a result.
+    pub ended_early: bool,
 }
 
 impl Search {
-    /// Searches. `attempt` makes a run at a rate, a longer one when it is to confirm.
-    ///
-    /// # Errors
-    /// When a run cannot be made.
-    pub fn run(
-        &self,
-        mut attempt: impl FnMut(f64, bool) -> std::result::Result<(bool, String), Failure>,
-    ) -> std::result::Result<Result, Failure> {
+    /// Searches. `attempt` makes a run at a rate, a longer one when it is to confirm; `None` ends
+    /// the search.
+    pub fn run(&self, mut attempt: impl FnMut(f64, bool) -> Option<(bool, String)>) -> Result {
         let mut trials: Vec<Trial> = Vec::new();
-        let mut tries = |rate: f64, confirming: bool| {
+        let rate = self.search(|rate, confirming| {
             let (meets, words) = attempt(rate, confirming)?;
             trials.push(Trial { rate, confirming, meets, words });
-            Ok::<bool, Failure>(meets)
-        };
+            Some(meets)
+        });
+        let (rate, ended_early) = (rate.flatten(), rate.is_none());
+        let open_ended = rate.is_some_and(|rate| rate >= self.to);
+        Result { rate, trials, open_ended, ended_early }
+    }
+
+    /// The highest rate that was confirmed, if any; `None` when it was ended.
+    fn search(&self, mut tries: impl FnMut(f64, bool) -> Option<bool>) -> Option<Option<f64>> {
         let (mut good, mut bad) = (None, None);
         let mut rate = self.from.min(self.to);
         for _ in 0..TRIALS_MAX {
@@ -80,18 +84,15 @@ impl Search {
                 (None, None) => break,
             };
         }
-        let mut confirmed = None;
         let mut candidate = good;
         for _ in 0..CONFIRMATIONS_MAX {
             let Some(rate) = candidate else { break };
             if tries(rate, true)? {
-                confirmed = Some(rate);
-                break;
+                return Some(Some(rate));
             }
             candidate = Some(rate * (1.0 - 2.0 * self.precision));
         }
-        let open_ended = confirmed.is_some_and(|rate| rate >= self.to);
-        Ok(Result { rate: confirmed, trials, open_ended })
+        Some(None)
     }
 }
 
@@ -129,6 +130,7 @@ pub fn result_words(result: &Result, objective: &Assertions) -> String {
     let demands: Vec<String> = objective.0.iter().map(ToString::to_string).collect();
     let demands = demands.join(",");
     match result.rate {
+        None if result.ended_early => format!("ended before a rate was found that meets {demands}"),
         None => format!("no rate was found that meets {demands}"),
         Some(rate) if result.open_ended => {
             format!("highest rate tried: {rate:.0}/s, and it meets {demands}; raise --to-rate")
@@ -147,9 +149,9 @@ mod tests {
     fn found(limit: f64, long_limit: f64) -> Result {
         let attempt = |rate: f64, confirming: bool| {
             let limit = if confirming { long_limit } else { limit };
-            Ok((rate <= limit, String::new()))
+            Some((rate <= limit, String::new()))
         };
-        SEARCH.run(attempt).unwrap()
+        SEARCH.run(attempt)
     }
 
     #[test]
@@ -168,6 +170,19 @@ mod tests {
     fn a_limit_above_the_range_is_told_and_a_hopeless_server_ends_the_search() {
         assert_eq!((found(2e6, 2e6).rate, found(2e6, 2e6).open_ended), (Some(1e6), true));
         assert_eq!(found(0.0, 0.0).rate, None);
+    }
+
+    #[test]
+    fn a_search_that_is_ended_has_no_result_and_keeps_its_trials() {
+        let mut left = 3;
+        let result = SEARCH.run(|_, _| {
+            left -= 1;
+            (left >= 0).then(|| (true, String::new()))
+        });
+        assert_eq!((result.rate, result.trials.len(), result.ended_early), (None, 3, true));
+        let words = result_words(&result, &"p99<1ms".parse().unwrap());
+        assert!(words.starts_with("ended before"), "{words}");
+        assert!(!found(0.0, 0.0).ended_early);
     }
 
     #[test]

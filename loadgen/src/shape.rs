@@ -5,8 +5,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::Serialize;
+use xxhash_rust::xxh3::xxh3_64;
 
-use crate::measure::Window;
+use crate::measure::{Window, whole_ns};
 
 /// A sine is cut into so many pieces of constant rate.
 const SINE_PIECES: u32 = 400;
@@ -102,6 +103,16 @@ fn trace(file: &str) -> Result<Shape, String> {
     Ok(Shape::Trace(points))
 }
 
+impl Shape {
+    /// Queries a second over a window of this length, of a trace; of other shapes the share of the
+    /// full rate.
+    pub fn mean_rate(&self, seconds: f64) -> f64 {
+        let end_ns = whole_ns(seconds * 1e9);
+        let plan = Plan::new(self, 1.0, Window { begin_ns: 0, end_ns });
+        plan.arrivals_until(end_ns as f64) / seconds
+    }
+}
+
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,7 +121,12 @@ impl fmt::Display for Shape {
             Shape::Stairs(steps) => write!(f, "stairs:{steps}"),
             Shape::Spike { factor, at, length } => write!(f, "spike:{factor}:{at}:{length}"),
             Shape::Sine { low, period_seconds } => write!(f, "sine:{low}:{period_seconds}"),
-            Shape::Trace(points) => write!(f, "trace of {} points", points.len()),
+            Shape::Trace(points) => {
+                // Two traces are the same load only when they say the same.
+                let numbers = points.iter().flat_map(|(at, rate)| [*at, *rate]);
+                let bytes: Vec<u8> = numbers.flat_map(f64::to_le_bytes).collect();
+                write!(f, "trace of {} points ({:016x})", points.len(), xxh3_64(&bytes))
+            }
         }
     }
 }
@@ -264,6 +280,13 @@ mod tests {
         about(count(6e9, 7e9), 400.0);
         let after_pause = plan.when(plan.arrivals_until(3e9) + 1.0);
         assert!(after_pause > 6e9, "{after_pause}");
+    }
+
+    #[test]
+    fn traces_that_say_something_else_are_other_loads() {
+        let text = |rate| Shape::Trace(vec![(0.0, 100.0), (2.0, rate)]).to_string();
+        assert_eq!(text(5.0), text(5.0));
+        assert_ne!(text(5.0), text(6.0));
     }
 
     #[test]

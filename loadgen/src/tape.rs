@@ -46,11 +46,13 @@ pub enum Timing {
     TopicList,
     /// Routes for exporters and dashboards, which ask for one after the other.
     AdminRoute,
+    /// How late the generator was with what brokers, exporters and dashboards had planned.
+    LatenessOfOthers,
 }
 
 impl Timing {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Timing; 10] = [
+    pub const ALL: [Timing; 11] = [
         Timing::Response,
         Timing::Service,
         Timing::Lateness,
@@ -61,6 +63,7 @@ impl Timing {
         Timing::Cluster,
         Timing::TopicList,
         Timing::AdminRoute,
+        Timing::LatenessOfOthers,
     ];
 
     /// What the queries of a run are timed by.
@@ -79,6 +82,7 @@ impl Timing {
             Timing::Cluster => "cluster",
             Timing::TopicList => "topic list",
             Timing::AdminRoute => "admin route",
+            Timing::LatenessOfOthers => "lateness of others",
         }
     }
 }

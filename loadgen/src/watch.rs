@@ -262,7 +262,7 @@ fn why_invalid(intent: &Intent<'_>, run: &Run) -> Vec<String> {
         why.push("no right answer in the window".to_owned());
     }
     if run.errors() > 0 {
-        why.push(format!("{} errors", run.errors()));
+        why.push(record::errors_words(run.errors()));
     }
     let bound = intent.lateness_bound_us as f64;
     let late = run.percentiles(Timing::Lateness.name()).p99_9_us;

@@ -56,9 +56,9 @@ fn the_floor_is_measured_and_written_as_json() {
     assert!(run["cost"]["server"]["cpu_ns"].as_u64().unwrap() > 0);
 }
 
-#[test]
-fn the_first_interrupt_ends_the_run_with_a_report() {
-    let mut child = loadgen("floor --connections 2 --seconds 600 --warmup 0")
+/// Runs the floor, interrupts it, and returns its exit code and what it said.
+fn interrupted(more: &str) -> (Option<i32>, String) {
+    let mut child = loadgen(&format!("floor --connections 2 --seconds 600 --warmup 0{more}"))
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -75,9 +75,32 @@ fn the_first_interrupt_ends_the_run_with_a_report() {
     kill_process(pid, Signal::INT).unwrap();
     let mut report = String::new();
     lines.read_to_string(&mut report).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(0), "{report}");
+    let code = child.wait().unwrap().code();
     assert!(begin.elapsed() < Duration::from_secs(20));
+    (code, report)
+}
+
+#[test]
+fn the_first_interrupt_ends_the_run_with_a_report() {
+    let (code, report) = interrupted("");
+    assert_eq!(code, Some(0), "{report}");
     assert!(report.contains("ended early") && report.contains("us CPU per query"), "{report}");
+}
+
+#[test]
+fn the_floor_has_the_limit_of_open_files_that_its_connections_need() {
+    let program = env!("CARGO_BIN_EXE_loadgen");
+    let floor = "floor --connections 200 --seconds 0.3 --warmup 0.1 --assert errors==0";
+    let script = format!("ulimit -Sn 100 && exec {program} {floor}");
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+}
+
+#[test]
+fn what_was_demanded_of_an_interrupted_run_does_not_hold() {
+    let (code, report) = interrupted(" --assert errors==0");
+    assert_eq!(code, Some(3), "{report}");
+    assert!(report.contains("not measured to the end"), "{report}");
 }
 
 #[test]

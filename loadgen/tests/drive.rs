@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use loadgen::carry::{Answer, Demand, carry};
 use loadgen::check::Expect;
 use loadgen::compare::{Plan, compare};
 use loadgen::fill::fill;
@@ -236,7 +237,8 @@ fn errors_with(fault: fn(&Seen) -> Option<Vec<u8>>) -> (Vec<String>, Vec<String>
     let stub = Stub::start(move |seen| if seen.number == 99 { fault(seen) } else { right(seen) });
     let result = drive(&stub, &Load { misses: 0.0, timeout_ms: 1000, ..load() });
     assert!(!result.invalid.is_empty(), "{result:?}");
-    assert_eq!(result.errors(), 1, "{:?}", result.totals.errors);
+    // Whoever answers wrongly is told once; a lost connection takes its one query with it.
+    assert!(result.totals.errors.values().all(|count| *count == 1), "{:?}", result.totals.errors);
     (result.totals.errors.into_keys().collect(), result.totals.error_examples)
 }
 
@@ -252,10 +254,11 @@ fn one_corrupted_answer_among_many_is_found() {
 fn each_kind_of_fault_is_counted_as_what_it_is() {
     assert_eq!(errors_with(|seen| Some(seen.answer(17, ""))).0, ["code 17"]);
     assert_eq!(errors_with(|seen| Some(seen.answer(0, &ROUTE[..90]))).0, ["wrong content"]);
-    assert_eq!(errors_with(|_| None).0, ["closed"]);
-    assert_eq!(errors_with(|_| Some(b"HTTP/1.1 400 Bad Request".to_vec())).0, ["malformed"]);
+    assert_eq!(errors_with(|_| None).0, ["closed", "lost"]);
+    let no_frame = |_: &Seen| Some(b"HTTP/1.1 400 Bad Request".to_vec());
+    assert_eq!(errors_with(no_frame).0, ["lost", "malformed"]);
     let other_opaque = |_: &Seen| Some(stub::frame("{\"code\":0,\"flag\":1,\"opaque\":5}", ROUTE));
-    assert_eq!(errors_with(other_opaque).0, ["opaque"]);
+    assert_eq!(errors_with(other_opaque).0, ["lost", "opaque"]);
     assert_eq!(errors_with(|_| Some(Vec::new())).0, ["time-out"]);
 }
 
@@ -265,6 +268,52 @@ fn an_unanswered_query_is_in_the_histogram_with_the_time_waited() {
     let stub = Stub::start(swallow);
     let result = drive(&stub, &Load { timeout_ms: 200, ..load() });
     assert!(response(&result).max_us >= 200_000.0, "{:?}", response(&result));
+}
+
+#[test]
+fn queries_that_are_lost_with_their_connection_are_in_the_histogram_with_the_time_out() {
+    // The whole pipeline of one connection is on the way when the server closes it.
+    let stub = Stub::start(|seen| if seen.number == 40 { None } else { right(seen) });
+    let load = Load { connections: 2, depth: 8, timeout_ms: 900, misses: 0.0, ..load() };
+    let result = drive(&stub, &load);
+    let lost = result.totals.errors["lost"];
+    assert_eq!(lost, 8, "{:?}", result.totals.errors);
+    assert_eq!(response(&result).count, result.answers() + lost);
+    assert!(response(&result).max_us >= 900_000.0, "{:?}", response(&result));
+}
+
+/// What `check` demands, of the stub.
+fn demand(stub: &Stub, load: Load) -> Demand {
+    let fleet = fleet(50);
+    Demand { address: stub.address, fleet, load, within_us: 1e6, process: None }
+}
+
+#[test]
+fn a_check_does_not_blame_the_server_for_this_machine() {
+    let stub = Stub::start(|seen| Some(seen.answer_by_fleet()));
+    let nowhere = Load { rate: Some(100.0), pin: vec![100_000], ..load() };
+    let stop = Stop::default();
+    let failure = carry(&demand(&stub, nowhere), &stop, &mut Nobody, &mut |_| {}).unwrap_err();
+    assert_eq!(failure.exit_code(), 2, "{failure}");
+    stop.ask();
+    let fine = Load { rate: Some(100.0), ..load() };
+    let answer = carry(&demand(&stub, fine), &stop, &mut Nobody, &mut |_| {}).unwrap();
+    assert!(matches!(answer, Answer::Stopped), "{answer:?}");
+}
+
+#[test]
+fn a_check_counts_what_was_never_let_out_as_planned() {
+    // A tenth of what is asked for leaves at all.
+    let stub = Stub::start(|seen| {
+        std::thread::sleep(Duration::from_millis(100));
+        Some(seen.answer_by_fleet())
+    });
+    let load = Load { connections: 1, rate: Some(100.0), timeout_ms: 300, seconds: 1.0, ..load() };
+    let mut lines = Vec::new();
+    let mut keep = |line: &str| lines.push(line.to_owned());
+    carry(&demand(&stub, load), &Stop::default(), &mut Nobody, &mut keep).unwrap();
+    let keeps_up = lines.iter().find(|line| line.contains("keeps up")).unwrap();
+    assert!(keeps_up.contains("NO") && keeps_up.contains("of 100 queries"), "{keeps_up}");
 }
 
 #[test]

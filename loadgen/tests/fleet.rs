@@ -11,10 +11,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use loadgen::check::Expect;
+use loadgen::failure::Failure;
 use loadgen::life::class::{Class, Disconnect, Setting};
+use loadgen::life::driver::Gap;
 use loadgen::life::hostile::Mode;
 use loadgen::life::stage::{Course, Story, live};
 use loadgen::live::{Nobody, Onlooker, Progress};
@@ -94,6 +96,7 @@ fn a_right_server_passes_with_every_kind_of_request_and_peer() {
     for kind in ["cluster list", "topic list", "admin route"] {
         assert!(answers.get(kind).is_some_and(|count| *count > 0), "no {kind}: {answers:?}");
     }
+    assert!(times(&story, "lateness of others").count > 0);
     // 40 clients with 6 topics each, every second, for two seconds.
     let polls = answers["hit"] + answers["miss"];
     assert!((470..=490).contains(&polls), "{polls} polls");
@@ -158,12 +161,29 @@ fn restarts_of_brokers_and_a_mass_disconnect_are_no_errors() {
     setting.restart_seconds = 0.3;
     setting.reconnect_seconds = 0.3;
     setting.disconnects = vec![Disconnect { share: 0.5, at_seconds: 0.5 }];
+    setting.churn_per_second = 0.0;
     let story = story_of(&town, setting);
     is_clean(&story);
     let counts = &story.run.totals.counts;
     assert_eq!(counts["broker restarts"], 4, "{counts:?}");
     assert!((8..=32).contains(&counts["disconnects"]), "{counts:?}");
+    // Coming back is timed apart from the first connections of clients, probes and admin tools.
+    assert_eq!(times(&story, "connect").count, 4 + counts["disconnects"]);
+    assert_eq!(times(&story, "first connect").count, 40 + 2 + 2);
     assert_eq!(town.state.lock().unwrap().codes[&104], 4);
+}
+
+#[test]
+fn a_broker_whose_registration_is_refused_comes_back_all_the_same() {
+    let town = Town::start(Faults { refuses_who_left: true, ..Faults::default() });
+    let mut setting = setting();
+    setting.rolling_restart_at = Some(0.1);
+    setting.restart_seconds = 0.2;
+    let course = Course { seconds: 3.0, ..course() };
+    let setting = Arc::new(setting.checked().unwrap());
+    let story = live(&setting, &course, &target(&town), &Stop::default(), &mut Nobody).unwrap();
+    assert_eq!(errors(&story)["code 1"], 4, "{:?}", errors(&story));
+    assert_eq!(town.state.lock().unwrap().widths(), [2; 40]);
 }
 
 /// Restarts the stub when the run is in its first second.
@@ -241,6 +261,41 @@ fn the_same_seed_asks_the_same_in_the_same_order() {
         assert_eq!(first[client][..common], second[client][..common]);
     }
     assert_ne!(first, other);
+}
+
+#[test]
+fn connections_that_do_not_come_back_are_said_to_be_missing() {
+    let mut story = story_with_restart(true);
+    let gap = Gap { from_ns: 1_000_000_000, to_ns: 3_000_000_000, connections: 9, missing: 4 };
+    story.gaps = vec![gap, Gap { missing: 0, ..gap }];
+    let words = story.words();
+    assert!(words.contains("4 were still missing at the end, 2.00 s later"), "{words}");
+    assert!(words.contains("all were back after 2.00 s"), "{words}");
+}
+
+fn story_with_command(seconds: f64, at: f64, command: &str) -> Result<Story, Failure> {
+    let town = Town::start(Faults::default());
+    let course = Course { seconds, restart: Some((at, command.into())), ..course() };
+    let setting = Arc::new(setting().checked().unwrap());
+    live(&setting, &course, &target(&town), &Stop::default(), &mut Nobody)
+}
+
+#[test]
+fn a_restart_that_is_not_due_in_the_run_is_not_made() {
+    let begin = Instant::now();
+    let mark = std::env::temp_dir().join(format!("loadgen-restart-{}", std::process::id()));
+    story_with_command(0.3, 60.0, &format!("touch {}", mark.display())).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(30) && !mark.exists());
+    story_with_command(0.3, 0.0, &format!("touch {}", mark.display())).unwrap();
+    std::fs::remove_file(mark).unwrap();
+}
+
+#[test]
+fn a_restart_command_that_does_not_return_is_ended_soon_after_the_run() {
+    let begin = Instant::now();
+    let failure = story_with_command(0.3, 0.0, "sleep 600; true").err().unwrap().to_string();
+    assert!(failure.contains("in the background"), "{failure}");
+    assert!(begin.elapsed() < Duration::from_secs(60));
 }
 
 #[test]

@@ -5,12 +5,12 @@ use serde_json::Value;
 
 use crate::chance::Chance;
 use crate::check::Wrong;
+use crate::dialect::parse;
 use crate::fleet::{Asked, broker_name};
 use crate::life::class::Setting;
-use crate::life::client::whole;
 use crate::life::desk::{Timer, Turn, Wish};
 use crate::life::line::{Ask, Pending};
-use crate::life::verify::parse;
+use crate::measure::whole_ns;
 use crate::wire::{CLUSTER_INFO, Frame, ROUTE_BY_TOPIC, SUCCESS, TOPIC_LIST};
 
 const ADMINS: u64 = 17;
@@ -49,7 +49,7 @@ impl Admin {
 
     pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
         // The first round early, so that a short run has one.
-        let first_ns = whole(self.chance.fraction() * self.period_seconds * 1e9 / 4.0);
+        let first_ns = whole_ns(self.chance.fraction() * self.period_seconds * 1e9 / 4.0);
         turn.wake(turn.desk.window.begin_ns + first_ns, Timer::Speak);
     }
 
@@ -58,7 +58,7 @@ impl Admin {
             turn.wish = Wish::Open;
             return;
         }
-        turn.wake(at_ns + whole(self.period_seconds * 1e9), Timer::Speak);
+        turn.wake(at_ns + whole_ns(self.period_seconds * 1e9), Timer::Speak);
         if !turn.open {
             return turn.desk.error(at_ns, "not connected", || "an admin tool's round".into());
         }

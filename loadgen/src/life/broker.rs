@@ -3,10 +3,10 @@
 use crate::chance::Chance;
 use crate::fleet::{broker_addr, broker_name, data_version};
 use crate::life::class::Setting;
-use crate::life::client::whole;
 use crate::life::desk::{Kick, Timer, Turn, Wish};
 use crate::life::line::{Ask, Pending};
 use crate::life::world::World;
+use crate::measure::whole_ns;
 use crate::wire::{
     BROKER_HEARTBEAT, Frame, QUERY_DATA_VERSION, REGISTER_BROKER, SUCCESS, UNREGISTER_BROKER,
 };
@@ -14,6 +14,8 @@ use crate::wire::{
 const BROKERS: u64 = 16;
 /// Registrations come so much earlier or later than their period, at most.
 const JITTER: f64 = 0.1;
+/// After a refused registration a broker tries again so much later.
+const AGAIN_NS: u64 = 500_000_000;
 /// A crc is sent as a positive 32-bit number.
 const CRC_MASK: u32 = 0x7fff_ffff;
 
@@ -65,7 +67,7 @@ impl Broker {
 
     pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
         let setting = turn.desk.setting.clone();
-        let mut phase = |seconds: f64| whole(self.chance.fraction() * seconds * 1e9);
+        let mut phase = |seconds: f64| whole_ns(self.chance.fraction() * seconds * 1e9);
         turn.wake(phase(setting.register_seconds), Timer::Speak);
         if self.acting {
             turn.wake(phase(setting.alive_seconds), Timer::Alive);
@@ -75,14 +77,14 @@ impl Broker {
         }
         if let Some(at) = setting.rolling_restart_at {
             let nth = f64::from(self.number);
-            let at_ns = whole((at + nth * setting.restart_seconds) * 1e9);
+            let at_ns = whole_ns((at + nth * setting.restart_seconds) * 1e9);
             turn.wake(turn.desk.window.begin_ns + at_ns, Timer::Restart);
         }
     }
 
     fn wake_for_change(&mut self, from_ns: u64, turn: &mut Turn<'_>) {
         let mean_ns = turn.desk.setting.change_seconds * 1e9;
-        let gap_ns = whole(-(1.0 - self.chance.fraction()).ln() * mean_ns);
+        let gap_ns = whole_ns(-(1.0 - self.chance.fraction()).ln() * mean_ns);
         turn.wake(from_ns.saturating_add(gap_ns), Timer::Change);
     }
 
@@ -91,14 +93,14 @@ impl Broker {
             Timer::Open => turn.wish = Wish::Open,
             Timer::Speak => {
                 let jitter = 1.0 - JITTER + 2.0 * JITTER * self.chance.fraction();
-                let period_ns = whole(turn.desk.setting.register_seconds * jitter * 1e9);
+                let period_ns = whole_ns(turn.desk.setting.register_seconds * jitter * 1e9);
                 turn.wake(at_ns + period_ns, Timer::Speak);
                 if self.is_registered(turn) {
                     self.renew(at_ns, turn);
                 }
             }
             Timer::Alive => {
-                let period_ns = whole(turn.desk.setting.alive_seconds * 1e9);
+                let period_ns = whole_ns(turn.desk.setting.alive_seconds * 1e9);
                 turn.wake(at_ns + period_ns, Timer::Alive);
                 if self.is_registered(turn) {
                     self.tell(BROKER_HEARTBEAT, b"", Ask::Heartbeat, at_ns, turn);
@@ -153,6 +155,7 @@ impl Broker {
             return;
         }
         self.stage = Stage::Empty;
+        turn.desk.world.comes_back(self.number);
         self.counter += 1;
         let body = turn.desk.world.body(self.number, &[], self.counter);
         self.register(&body, false, Ask::Register(None), turn.now_ns, turn);
@@ -205,7 +208,7 @@ impl Broker {
             let header = String::from_utf8_lossy(&frame.header[..frame.header.len().min(300)]);
             let what = format!("{:?} of broker {}: {header}", pending.ask, self.number);
             turn.desk.error(turn.now_ns, kind, || what);
-            return;
+            return self.begins_anew(turn);
         }
         let kind = match pending.ask {
             Ask::Version => "version query",
@@ -227,10 +230,21 @@ impl Broker {
             }
             Ask::Unregister => {
                 self.stage = Stage::Away;
-                let back_ns = whole(turn.desk.setting.restart_seconds / 2.0 * 1e9);
+                turn.desk.world.gone(self.number, turn.now_ns);
+                let back_ns = whole_ns(turn.desk.setting.restart_seconds / 2.0 * 1e9);
                 turn.wish = Wish::Close(Some(turn.now_ns + back_ns));
             }
             _ => {}
+        }
+    }
+
+    /// What was asked was refused, or not answered. Who is half registered connects again.
+    pub(super) fn begins_anew(&self, turn: &mut Turn<'_>) {
+        match self.stage {
+            Stage::Empty | Stage::Filling | Stage::Leaving => {
+                turn.wish = Wish::Close(Some(turn.now_ns + AGAIN_NS));
+            }
+            Stage::Registered | Stage::Away => {}
         }
     }
 

@@ -8,6 +8,7 @@ use crate::life::desk::{Timer, Turn, Wish};
 use crate::life::line::{Ask, Pending};
 use crate::life::verify::RouteAsk;
 use crate::life::world::{World, ZONES};
+use crate::measure::whole_ns;
 use crate::tape::Timing;
 use crate::wire::{Frame, ROUTE_BY_TOPIC};
 
@@ -56,7 +57,7 @@ impl Client {
     }
 
     fn next_ns(&self) -> u64 {
-        whole(self.first_ns + self.step_ns * self.polls as f64)
+        whole_ns(self.first_ns + self.step_ns * self.polls as f64)
     }
 
     pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
@@ -70,7 +71,7 @@ impl Client {
             let seed = turn.desk.setting.seed;
             let mut chance = Chance::new(seed, EVENTS + index, self.number.into());
             if chance.fraction() < drop.share {
-                turn.wake(turn.desk.window.begin_ns + whole(drop.at_seconds * 1e9), Timer::Drop);
+                turn.wake(turn.desk.window.begin_ns + whole_ns(drop.at_seconds * 1e9), Timer::Drop);
             }
         }
     }
@@ -81,7 +82,7 @@ impl Client {
             Timer::Drop => {
                 turn.desk.count(at_ns, "disconnects");
                 self.away = true;
-                let back_ns = whole(self.chance.fraction() * turn.desk.setting.reconnect_ns());
+                let back_ns = whole_ns(self.chance.fraction() * turn.desk.setting.reconnect_ns());
                 turn.wish = Wish::Close(Some(turn.now_ns + back_ns));
             }
             _ => self.poll(at_ns, turn),
@@ -106,7 +107,6 @@ impl Client {
             }
             return;
         }
-        turn.desk.record(Timing::Lateness, at_ns, turn.now_ns);
         let own = usize::try_from(index).expect("an index of a Vec");
         let topic = self.topics[own];
         let mut ask = turn.desk.route_ask(topic, turn.line, turn.now_ns);
@@ -158,9 +158,4 @@ impl Client {
         // what the former one showed.
         self.seen.fill(0);
     }
-}
-
-/// Nanoseconds as a whole number.
-pub fn whole(ns: f64) -> u64 {
-    std::time::Duration::try_from_secs_f64(ns / 1e9).map_or(u64::MAX, crate::measure::nanos)
 }

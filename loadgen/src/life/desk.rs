@@ -202,6 +202,14 @@ impl Turn<'_> {
 
     /// Sends a request.
     pub fn ask(&mut self, request: (u16, &[(&str, &str)], &[u8]), ask: Ask, intended_ns: u64) {
+        let timing = match ask {
+            Ask::Route(..) => Timing::Lateness,
+            _ => Timing::LatenessOfOthers,
+        };
+        // What is asked in turn, when an answer came, was not planned for a moment.
+        if intended_ns < self.now_ns {
+            self.desk.record(timing, intended_ns, self.now_ns);
+        }
         let opaque = self.line.ask(request, ask, intended_ns, self.now_ns);
         self.desk.deadlines.push_back((self.now_ns, self.place, opaque));
     }

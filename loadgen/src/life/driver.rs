@@ -15,11 +15,10 @@ use crate::chance::Chance;
 use crate::connection::Broken;
 use crate::engine::wait;
 use crate::failure::{Failure, run_failure};
-use crate::life::client::whole;
 use crate::life::desk::{Desk, Timer, Turn, Wish};
 use crate::life::line::Line;
 use crate::life::role::Role;
-use crate::measure::nanos;
+use crate::measure::{nanos, whole_ns};
 use crate::sources::{self, Ending};
 use crate::stop::Stop;
 use crate::tape::Timing;
@@ -69,8 +68,10 @@ struct Slot {
     ending: Ending,
     /// What epoll was told.
     events: epoll::EventFlags,
-    /// When it lost its connection without wishing to.
-    lost_ns: Option<u64>,
+    /// It lost its connection without wishing to, and is not back.
+    missing: bool,
+    /// It had a connection before: how long the next one takes is of interest.
+    comes_back: bool,
     /// Sockets it had so far: an event may be meant for an earlier one.
     generation: u32,
 }
@@ -100,6 +101,8 @@ pub struct Gap {
     pub to_ns: u64,
     /// How many were lost.
     pub connections: u64,
+    /// How many were not back when the run was over.
+    pub missing: u64,
 }
 
 /// What a thread ended with. Dropping it closes its connections.
@@ -173,8 +176,17 @@ impl Running<'_> {
             }
             None => Socket::Closed,
         };
-        let (lost_ns, generation) = (None, 0);
-        self.slots.push(Slot { role, line, socket, source, ending, events, lost_ns, generation });
+        self.slots.push(Slot {
+            role,
+            line,
+            socket,
+            source,
+            ending,
+            events,
+            missing: false,
+            comes_back: false,
+            generation: 0,
+        });
         Ok(())
     }
 
@@ -293,7 +305,7 @@ impl Running<'_> {
 
     fn not_opened(&mut self, place: usize, e: &io::Error) {
         let now_ns = self.now_ns();
-        let retry_ns = RETRY_NS + whole(self.chance.fraction() * RETRY_NS as f64);
+        let retry_ns = RETRY_NS + whole_ns(self.chance.fraction() * RETRY_NS as f64);
         let slot = &mut self.slots[place];
         slot.socket = Socket::Closed;
         let hostile = matches!(slot.role, Role::Hostile(_));
@@ -339,9 +351,11 @@ impl Running<'_> {
             return self.not_opened(place, &e);
         }
         slot.socket = Socket::Open(socket);
-        if slot.lost_ns.take().is_some() {
-            self.missing -= 1;
+        if std::mem::take(&mut slot.comes_back) {
             self.driver.desk.record(Timing::Connect, since_ns, now_ns);
+        }
+        if std::mem::take(&mut slot.missing) {
+            self.missing -= 1;
             if self.missing == 0 {
                 self.end_gap();
             }
@@ -436,8 +450,10 @@ impl Running<'_> {
 
     /// Closes a connection as its role wishes.
     fn close(&mut self, place: usize, again_ns: Option<u64>) {
-        self.slots[place].socket = Socket::Closed;
-        self.slots[place].line.reset();
+        let slot = &mut self.slots[place];
+        slot.socket = Socket::Closed;
+        slot.line.reset();
+        slot.comes_back = again_ns.is_some() && slot.role.expects_to_stay();
         self.tell(place, |role, turn| role.lost(true, turn));
         if let Some(at_ns) = again_ns {
             let place = u32::try_from(place).expect("fewer connections than 2^32");
@@ -445,7 +461,8 @@ impl Running<'_> {
         }
     }
 
-    /// A connection broke. What was on the way is lost with it, and counted with it.
+    /// A connection broke. What was on the way is lost with it: each is an error of its own, with
+    /// the time-out as its time.
     fn lose(&mut self, place: usize, broken: &Broken) {
         let now_ns = self.now_ns();
         let slot = &mut self.slots[place];
@@ -455,25 +472,28 @@ impl Running<'_> {
         slot.socket = Socket::Closed;
         let waiting = slot.line.reset();
         if slot.role.expects_to_stay() {
-            slot.lost_ns = Some(now_ns);
+            (slot.missing, slot.comes_back) = (true, true);
             self.missing += 1;
-            let gap = Gap { from_ns: now_ns, to_ns: now_ns, connections: 0 };
+            let gap = Gap { from_ns: now_ns, to_ns: now_ns, connections: 0, missing: 0 };
             self.gap.get_or_insert(gap).connections += 1;
             let desk = &mut self.driver.desk;
             desk.outage = desk.setting.expect_outage;
             if desk.outage {
                 // Brokers may be gone before their thread knows.
                 desk.world
-                    .disturb(now_ns + whole(2.0 * desk.setting.reconnect_ns() + DISTURBED_NS));
+                    .disturb(now_ns + whole_ns(2.0 * desk.setting.reconnect_ns() + DISTURBED_NS));
             }
             let lost = waiting.iter().filter(|pending| !pending.given_up).count();
             let what = || format!("{}; {lost} requests were on the way", broken.what);
             desk.error(now_ns, broken.kind, what);
             let (outage, timeout_ns) = (desk.outage, desk.setting.timeout_ns());
-            for pending in waiting.iter().filter(|pending| !pending.given_up && !outage) {
-                desk.times(pending, pending.intended_ns + timeout_ns);
+            for pending in waiting.iter().filter(|pending| !pending.given_up) {
+                desk.error(now_ns, "lost", || format!("{:?} with its connection", pending.ask));
+                if !outage {
+                    desk.times(pending, pending.intended_ns + timeout_ns);
+                }
             }
-            let back_ns = whole(self.chance.fraction() * desk.setting.reconnect_ns());
+            let back_ns = whole_ns(self.chance.fraction() * desk.setting.reconnect_ns());
             let place = u32::try_from(place).expect("fewer connections than 2^32");
             desk.timers.push(Reverse((now_ns + back_ns, place, Timer::Open)));
         }
@@ -481,9 +501,9 @@ impl Running<'_> {
     }
 
     fn end_gap(&mut self) {
-        let now_ns = self.now_ns();
+        let (now_ns, missing) = (self.now_ns(), self.missing);
         self.driver.desk.outage = false;
-        self.gaps.extend(self.gap.take().map(|gap| Gap { to_ns: now_ns, ..gap }));
+        self.gaps.extend(self.gap.take().map(|gap| Gap { to_ns: now_ns, missing, ..gap }));
     }
 
     /// Records what waits for too long, and attempts to connect that lead nowhere.
@@ -504,8 +524,8 @@ impl Running<'_> {
             if !desk.outage {
                 desk.times(pending, now_ns);
             }
-            slot.role.given_up();
-            if slot.line.is_silent() {
+            self.tell(place, Role::given_up);
+            if self.slots[place].line.is_silent() {
                 self.lose(place, &Broken::new("silent", "many requests without an answer"));
             }
         }

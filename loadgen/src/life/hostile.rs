@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::chance::Chance;
 use crate::fleet::Asked;
-use crate::life::client::whole;
 use crate::life::desk::{Timer, Turn, Wish};
 use crate::life::line::{Ask, Line, Manners};
 use crate::life::wording::Wording;
+use crate::measure::whole_ns;
 use crate::wire::ROUTE_BY_TOPIC;
 
 const HOSTILE: u64 = 48;
@@ -126,7 +126,7 @@ impl Hostile {
     }
 
     pub(super) fn start(&mut self, turn: &mut Turn<'_>) {
-        turn.wake(whole(self.chance.fraction() * BACK_NS), Timer::Open);
+        turn.wake(whole_ns(self.chance.fraction() * BACK_NS), Timer::Open);
     }
 
     pub(super) fn due(&mut self, timer: Timer, turn: &mut Turn<'_>) {
@@ -172,7 +172,7 @@ impl Hostile {
 
     pub(super) fn lost(&mut self, turn: &mut Turn<'_>) {
         turn.desk.count(turn.now_ns, self.mode.cut_off());
-        let back_ns = whole((1.0 + self.chance.fraction()) * BACK_NS / 2.0);
+        let back_ns = whole_ns((1.0 + self.chance.fraction()) * BACK_NS / 2.0);
         turn.wake(turn.now_ns + back_ns, Timer::Open);
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use crate::life::verify::RouteAsk;
 use crate::life::wording::Wording;
+use crate::outbox::Outbox;
 use crate::wire::{OPAQUE_END, OPAQUE_FIRST};
 
 /// Requests given up on one connection before it counts as dead.
@@ -63,9 +64,7 @@ pub struct Line {
     /// In order of sending.
     pending: VecDeque<Pending>,
     given_up: usize,
-    /// `sent <= unsent.len()`: the bytes before it left already.
-    unsent: Vec<u8>,
-    sent: usize,
+    out: Outbox,
     /// What came and is no whole frame yet.
     pub unread: Vec<u8>,
 }
@@ -82,8 +81,7 @@ impl Line {
             next_opaque: OPAQUE_FIRST + offset,
             pending: VecDeque::new(),
             given_up: 0,
-            unsent: Vec::new(),
-            sent: 0,
+            out: Outbox::default(),
             unread: Vec::new(),
         }
     }
@@ -98,7 +96,7 @@ impl Line {
     ) -> u32 {
         let opaque = self.next_opaque;
         self.next_opaque = if opaque + 1 == OPAQUE_END { OPAQUE_FIRST } else { opaque + 1 };
-        self.wording.append(&mut self.unsent, code, opaque, fields, body);
+        self.wording.append(self.out.tail(), code, opaque, fields, body);
         let (sent_ns, given_up) = (now_ns, false);
         self.pending.push_back(Pending { opaque, ask, intended_ns, sent_ns, given_up });
         opaque
@@ -106,22 +104,17 @@ impl Line {
 
     /// Puts bytes into the output, whatever they are.
     pub fn say(&mut self, bytes: &[u8]) {
-        self.unsent.extend_from_slice(bytes);
+        self.out.tail().extend_from_slice(bytes);
     }
 
     /// Bytes to write.
     pub fn unsent(&self) -> &[u8] {
-        &self.unsent[self.sent..]
+        self.out.unsent()
     }
 
     /// So many of them were written.
     pub fn wrote(&mut self, count: usize) {
-        self.sent += count;
-        assert!(self.sent <= self.unsent.len(), "wrote more than there was");
-        if self.sent == self.unsent.len() {
-            self.unsent.clear();
-            self.sent = 0;
-        }
+        self.out.wrote(count);
     }
 
     /// Takes the request with this opaque.
@@ -156,8 +149,7 @@ impl Line {
 
     /// Begins anew, with a new socket; returns what was on the way.
     pub fn reset(&mut self) -> VecDeque<Pending> {
-        self.unsent.clear();
-        self.sent = 0;
+        self.out.clear();
         self.unread.clear();
         self.given_up = 0;
         std::mem::take(&mut self.pending)

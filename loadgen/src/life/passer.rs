@@ -4,8 +4,8 @@
 
 use crate::chance::Chance;
 use crate::life::class::Setting;
-use crate::life::client::whole;
 use crate::life::desk::{Timer, Turn, Wish};
+use crate::measure::whole_ns;
 use crate::tape::Timing;
 
 const IDLERS: u64 = 32;
@@ -55,13 +55,13 @@ impl Passer {
             Way::Churn { first_ns, .. } => first_ns,
             Way::Idle => self.chance.fraction() * 1e9,
         };
-        turn.wake(whole(first_ns), Timer::Speak);
+        turn.wake(whole_ns(first_ns), Timer::Speak);
     }
 
     pub(super) fn due(&mut self, _timer: Timer, at_ns: u64, turn: &mut Turn<'_>) {
         if let Way::Churn { period_ns, first_ns } = self.way {
             self.turns += 1;
-            turn.wake(whole(first_ns + period_ns * self.turns as f64), Timer::Speak);
+            turn.wake(whole_ns(first_ns + period_ns * self.turns as f64), Timer::Speak);
         }
         if turn.open || self.intended_ns.is_some() {
             return turn.desk.count(at_ns, "silent connections left out as the last was not made");
@@ -81,10 +81,12 @@ impl Passer {
     }
 
     pub(super) fn lost(&mut self, wished: bool, turn: &mut Turn<'_>) {
-        self.intended_ns = None;
+        let was_open = self.intended_ns.take().is_none();
         if self.way == Way::Idle && !wished {
-            turn.desk.count(turn.now_ns, "silent connections closed by the server");
-            let again_ns = turn.now_ns + whole(self.chance.fraction() * LOOK_NS);
+            let closed = "silent connections closed by the server";
+            let what = if was_open { closed } else { "silent connections not made" };
+            turn.desk.count(turn.now_ns, what);
+            let again_ns = turn.now_ns + whole_ns(self.chance.fraction() * LOOK_NS);
             turn.wake(again_ns, Timer::Speak);
         }
     }

@@ -44,6 +44,9 @@ impl Probe {
 
     pub(super) fn answered(&mut self, pending: &Pending, frame: &Frame<'_>, turn: &mut Turn<'_>) {
         let (Ask::AdminRoute(ask), Some(kick)) = (pending.ask, self.looking_for) else { return };
+        if ask.asked != Asked::Topic(kick.topic) {
+            return; // to a question that was given up
+        }
         let Some(seen) = turn.desk.judge(&ask, frame, turn.now_ns) else { return self.idle() };
         turn.desk.right("probe", pending, turn.now_ns);
         if seen.version.is_some_and(|version| version >= kick.version) {
@@ -62,5 +65,42 @@ impl Probe {
     /// Nothing is on the way any more.
     pub(super) fn idle(&mut self) {
         self.looking_for = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::life::class::{Class, Setting};
+    use crate::life::desk::Desk;
+    use crate::life::line::Line;
+    use crate::life::wording::Wording;
+    use crate::life::world::World;
+    use crate::measure::{Measured, Window};
+    use crate::tape::Collector;
+
+    #[test]
+    fn a_late_answer_about_another_topic_is_not_taken_for_this_one() {
+        let setting = Arc::new(Setting::of(Class::S.numbers(), 1.0, 1).unwrap());
+        let world = Arc::new(World::new(setting.fleet.clone(), false));
+        let window = Window { begin_ns: 0, end_ns: 1_000 };
+        let measured = Measured::onto(Collector::new(window).tape(&[]));
+        let mut desk = Desk::new(&world, &setting, window, measured);
+        let mut line = Line::new(Wording::Java5, 0);
+        let (place, open, wish) = (0, true, Wish::Stay);
+        let mut turn = Turn { now_ns: 5, place, open, line: &mut line, desk: &mut desk, wish };
+        let mut probe = Probe::default();
+        let kick = |topic| Kick { topic, version: 0, acknowledged_ns: 1 };
+        probe.kicked(kick(7), &mut turn);
+        let (.., opaque) = turn.desk.deadlines[0];
+        let late = turn.line.take(i32::try_from(opaque).unwrap()).unwrap();
+        probe.idle(); // it was given up
+        probe.kicked(kick(8), &mut turn);
+        let (code, opaque, bytes) = (0, 1, 0);
+        let frame = Frame { code, opaque, is_answer: true, header: b"{}", body: b"{}", bytes };
+        probe.answered(&late, &frame, &mut turn);
+        assert!(probe.looking_for.is_some_and(|kick| kick.topic == 8));
     }
 }

@@ -69,11 +69,12 @@ impl Role {
     }
 
     /// A request was given up.
-    pub fn given_up(&mut self) {
+    pub fn given_up(&mut self, turn: &mut Turn<'_>) {
         match self {
             Role::Admin(admin) => admin.idle(),
             Role::Probe(probe) => probe.idle(),
-            Role::Client(_) | Role::Broker(_) | Role::Passer(_) | Role::Hostile(_) => {}
+            Role::Broker(broker) => broker.begins_anew(turn),
+            Role::Client(_) | Role::Passer(_) | Role::Hostile(_) => {}
         }
     }
 

@@ -3,12 +3,14 @@
 
 use std::fmt::Write as _;
 use std::net::TcpStream;
-use std::process::{Child, Command};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
 use std::sync::Arc;
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use rustix::process::{Pid, Signal, kill_process_group};
 
 use crate::chance::Chance;
 use crate::failure::{Failure, run_failure};
@@ -41,6 +43,11 @@ use crate::watch::{Answered, Found, Intent, Watch, summary};
 
 const WORDINGS: u64 = 64;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+/// How often it is looked whether the restart command has ended, and for how long after the run.
+const RESTART_LOOK: Duration = Duration::from_millis(20);
+const RESTART_GRACE: Duration = Duration::from_secs(2);
+/// Under this name are the connections made before the run; those made in it are `connect`.
+pub const FIRST_CONNECT: &str = "first connect";
 const MAKE_EVERY: Wording = Wording::Java5;
 
 /// How the generator runs a fleet.
@@ -88,11 +95,12 @@ impl Story {
         for gap in &self.gaps {
             let seconds = (gap.to_ns - gap.from_ns) as f64 / 1e9;
             let from = gap.from_ns as f64 / 1e9;
-            let _ = writeln!(
-                out,
-                "  {:>9} connections lost from {from:.2} s on; all were back after {seconds:.2} s",
-                gap.connections
-            );
+            let end = match gap.missing {
+                0 => format!("all were back after {seconds:.2} s"),
+                missing => format!("{missing} were still missing at the end, {seconds:.2} s later"),
+            };
+            let lost = gap.connections;
+            let _ = writeln!(out, "  {lost:>9} connections lost from {from:.2} s on; {end}");
         }
         out
     }
@@ -116,7 +124,8 @@ pub fn live(
     let zone = |broker| world.zoned.then(|| World::zone_name(broker));
     let (fill, registered) = fill::register(target.address, &setting.fleet, zone, stop)?;
     let mut connecting = histogram();
-    let mut making = Making { setting, course, target, stop, times: &mut connecting, made: 0 };
+    let (times, begin) = (&mut connecting, Instant::now());
+    let mut making = Making { setting, course, target, stop, times, made: 0, nth: 0, begin };
     let mut threads = vec![making.supporters(registered, &world)?];
     threads.extend(making.clients()?);
     threads.extend(making.silent());
@@ -138,7 +147,11 @@ struct Making<'a> {
     target: &'a Target,
     stop: &'a Stop,
     times: &'a mut Histogram<u64>,
+    /// Numbers given out.
     made: u32,
+    /// Connections made, and since when.
+    nth: u32,
+    begin: Instant,
 }
 
 impl Making<'_> {
@@ -234,9 +247,10 @@ impl Making<'_> {
             return Err(run_failure("stopped while connecting"));
         }
         let number = self.next_number();
-        if let Some(rate) = self.course.connect_rate {
-            std::thread::sleep(Duration::from_secs_f64(1.0 / rate));
-        }
+        let planned_s = self.course.connect_rate.map_or(0.0, |rate| f64::from(self.nth) / rate);
+        let planned = self.begin + Duration::from_secs_f64(planned_s);
+        std::thread::sleep(planned.saturating_duration_since(Instant::now()));
+        self.nth += 1;
         let (address, source) = (self.target.address, self.course.sources.of(number));
         let start = Instant::now();
         let socket = sources::connect(address, source, self.course.ending, CONNECT_TIMEOUT)
@@ -269,7 +283,8 @@ fn perform(
     let mut collector = Collector::new(window);
     let answered: Vec<Answered> = made.threads.iter().map(|_| Answered::default()).collect();
     // Before the first moment that counts: they take the kernel a while.
-    let tapes: Vec<Tape> = made.threads.iter().map(|_| collector.tape(&Timing::ALL)).collect();
+    let tapes: Vec<Tape> =
+        made.threads.iter().map(|seats| collector.tape(timings(seats))).collect();
     let (origin, started_unix_ms) = (Instant::now() + Duration::from_millis(5), unix_ms());
     let restart = Restart::begin(course, origin + Duration::from_nanos(window.begin_ns));
     let (found, gaps) = std::thread::scope(|scope| {
@@ -319,10 +334,15 @@ fn perform(
     restart.map(Restart::end).transpose()?;
     let intent = intent(setting, course, target, stop);
     let mut run = summary(&intent, found, collector);
-    // Those made before the run; those made in it are on the tape.
-    let times = Times::of(&made.connecting);
-    run.totals.times.entry(Timing::Connect.name().to_owned()).or_insert(times);
+    run.totals.times.insert(FIRST_CONNECT.to_owned(), Times::of(&made.connecting));
     Ok((run, gaps))
+}
+
+/// What a thread is going to time. Room for one timing takes a megabyte, which counts when there
+/// are many threads of clients.
+fn timings(seats: &[Seat]) -> &'static [Timing] {
+    let clients = seats.iter().all(|seat| matches!(seat.role, Role::Client(_)));
+    if clients { &Timing::OF_QUERIES } else { &Timing::ALL }
 }
 
 type Threads<'scope> = Vec<std::thread::ScopedJoinHandle<'scope, Result<Outcome, Failure>>>;
@@ -371,7 +391,12 @@ impl Outcome {
 }
 
 impl Desk {
-    fn new(world: &Arc<World>, setting: &Arc<Setting>, window: Window, measured: Measured) -> Self {
+    pub(super) fn new(
+        world: &Arc<World>,
+        setting: &Arc<Setting>,
+        window: Window,
+        measured: Measured,
+    ) -> Self {
         Self {
             world: world.clone(),
             setting: setting.clone(),
@@ -388,28 +413,63 @@ impl Desk {
     }
 }
 
-/// Runs the command that restarts the server, at its time.
-struct Restart(std::thread::JoinHandle<Result<(), Failure>>);
+/// Runs the command that restarts the server, at its time, unless the run is over before.
+struct Restart {
+    thread: std::thread::JoinHandle<Result<(), Failure>>,
+    /// Dropping it tells that the run is over.
+    over: mpsc::Sender<()>,
+}
 
 impl Restart {
     fn begin(course: &Course, window_begin: Instant) -> Option<Self> {
         let (at, command) = course.restart.clone()?;
         let at = window_begin + Duration::from_secs_f64(at);
-        Some(Self(std::thread::spawn(move || {
-            std::thread::sleep(at.saturating_duration_since(Instant::now()));
-            let failed = |e| run_failure(format!("'{command}': {e}"));
-            let mut child: Child =
-                Command::new("sh").arg("-c").arg(&command).spawn().map_err(failed)?;
-            let status = child.wait().map_err(failed)?;
-            if status.success() {
-                Ok(())
-            } else {
-                Err(run_failure(format!("'{command}': {status}")))
+        let (over, run_over) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let left = at.saturating_duration_since(Instant::now());
+            match run_over.recv_timeout(left) {
+                Err(RecvTimeoutError::Timeout) => carry_out(&command, &run_over),
+                _ => Ok(()),
             }
-        })))
+        });
+        Some(Self { thread, over })
     }
 
     fn end(self) -> Result<(), Failure> {
-        self.0.join().unwrap_or_else(|_| Err(run_failure("the restart crashed")))
+        drop(self.over);
+        self.thread.join().unwrap_or_else(|_| Err(run_failure("the restart crashed")))
     }
+}
+
+/// Runs a command to its end, which must come soon after that of the run.
+fn carry_out(command: &str, run_over: &mpsc::Receiver<()>) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| run_failure(format!("'{command}': {e}"));
+    // A group of its own: it is ended as a whole.
+    let mut child =
+        Command::new("sh").args(["-c", command]).process_group(0).spawn().map_err(failed)?;
+    let mut over_since: Option<Instant> = None;
+    loop {
+        match child.try_wait().map_err(failed)? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(run_failure(format!("'{command}': {status}"))),
+            None => {}
+        }
+        match over_since {
+            None => match run_over.recv_timeout(RESTART_LOOK) {
+                Err(RecvTimeoutError::Timeout) => {}
+                _ => over_since = Some(Instant::now()),
+            },
+            Some(since) if since.elapsed() < RESTART_GRACE => std::thread::sleep(RESTART_LOOK),
+            Some(_) => break,
+        }
+    }
+    if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        // Fails only when all of it has ended by now.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+    child.wait().map_err(failed)?;
+    Err(run_failure(format!(
+        "'{command}' was still running after the run and was killed: let the restart command \
+         return, with what it starts in the background (setsid PROGRAM &)"
+    )))
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::check::{Wrong, code_kind};
+use crate::dialect::parse;
 use crate::fleet::{Asked, PERM_READ_WRITE, QUEUES, broker_addr, broker_name};
 use crate::life::world::{World, ZONES};
 use crate::wire::{Frame, SUCCESS, TOPIC_NOT_EXIST};
@@ -75,7 +76,9 @@ impl Verifier {
         }
         let key = (topic, ask.legacy || ask.zone.is_some(), ask.zone);
         let (digest, bytes) = (xxh3_64(frame.body), frame.body.len());
-        let known = self.known.get(&key).copied();
+        // What is known to be right shows all of its brokers.
+        let all_here = world.fleet.brokers_of(topic).all(|b| !world.is_gone(b, ask.sent_ns));
+        let known = self.known.get(&key).copied().filter(|_| all_here);
         if let Some(known) = known.filter(|k| k.digest == digest && k.bytes == bytes) {
             return judge_version(world, topic, ask, known.version);
         }
@@ -125,46 +128,6 @@ fn judge_version(
     Ok(Seen { version, stale: shown < ask.acknowledged })
 }
 
-/// Parses an answer in either dialect.
-///
-/// # Errors
-/// What is wrong with it as JSON.
-pub fn parse(body: &[u8]) -> Result<Value, String> {
-    let quoted = quote_bare_keys(body);
-    serde_json::from_slice(&quoted).map_err(|e| format!("the body is no JSON: {e}"))
-}
-
-/// Puts member names that are bare numbers, as old dialects write them, in quotes.
-fn quote_bare_keys(body: &[u8]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(body.len() + 16);
-    let (mut in_text, mut escaped, mut may_be_key) = (false, false, false);
-    let mut rest = body.iter().enumerate();
-    while let Some((at, &byte)) = rest.next() {
-        if in_text {
-            in_text = escaped || byte != b'"';
-            escaped = !escaped && byte == b'\\';
-            out.push(byte);
-            continue;
-        }
-        let number = &body[at..];
-        let digits = number.iter().take_while(|b| b.is_ascii_digit() || **b == b'-').count();
-        if may_be_key && digits > 0 && number.get(digits) == Some(&b':') {
-            out.push(b'"');
-            out.extend(&number[..digits]);
-            out.push(b'"');
-            for _ in 1..digits {
-                rest.next();
-            }
-            may_be_key = false;
-            continue;
-        }
-        in_text = byte == b'"';
-        may_be_key = matches!(byte, b'{' | b',');
-        out.push(byte);
-    }
-    out
-}
-
 /// The version shown, and whether every broker that can be there is.
 fn compare(
     world: &World,
@@ -187,6 +150,9 @@ fn compare(
         }
         if !wanted && counts.0 > 0 && world.is_steady(broker, ask.sent_ns) {
             return Err(format!("{name} of another zone is there"));
+        }
+        if counts != (0, 0) && world.is_gone(broker, ask.sent_ns) {
+            return Err(format!("{name} is there, and it had left"));
         }
         if counts.0 > 1 || counts.1 > 1 {
             return Err(format!("{name} is there twice"));
@@ -290,9 +256,6 @@ mod tests {
             let seen = check(&world(), &ask(0), 0, &body(4, &[0, 1], bare)).unwrap();
             assert_eq!(seen, Seen { version: Some(0), stale: false });
         }
-        let odd = br#"{"a":{0:"{1:\"",12:2,-3:[1,{4:5}]},"b":[1,2]}"#;
-        let expected = br#"{"a":{"0":"{1:\"","12":2,"-3":[1,{"4":5}]},"b":[1,2]}"#;
-        assert_eq!(quote_bare_keys(odd), expected);
     }
 
     #[test]
@@ -321,6 +284,26 @@ mod tests {
         assert!(check(&world, &ask(0), 0, &without).is_ok(), "asked before it was back");
         let later = RouteAsk { sent_ns: 201, ..ask(0) };
         assert!(check(&world, &later, 0, &without).is_err());
+    }
+
+    #[test]
+    fn a_broker_that_left_must_not_be_shown_until_it_comes_back() {
+        let (world, both, one) = (world(), body(4, &[0, 1], false), body(4, &[0], false));
+        let mut verifier = Verifier::default();
+        let mut at = |sent_ns: u64, body: &str| {
+            let (ask, body) = (RouteAsk { sent_ns, ..ask(0) }, body.as_bytes());
+            let (code, opaque, bytes) = (0, 1, 0);
+            let frame = Frame { code, opaque, is_answer: true, header: b"{}", body, bytes };
+            verifier.check(&world, &ask, &frame)
+        };
+        assert!(at(100, &both).is_ok());
+        world.unsteady(1);
+        world.gone(1, 200);
+        assert!(at(300, &both).is_ok(), "the server may take a moment");
+        assert!(matches!(at(2_000_000_000, &both), Err(Wrong::Content(_))));
+        assert!(at(2_000_000_000, &one).is_ok());
+        world.comes_back(1);
+        assert!(at(2_000_000_001, &both).is_ok());
     }
 
     #[test]

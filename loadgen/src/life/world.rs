@@ -13,6 +13,10 @@ use crate::fleet::{Fleet, QUEUES};
 
 /// A broker that is changing or away.
 const UNSTEADY: u64 = u64::MAX;
+/// A broker that may be shown.
+const HERE: u64 = u64::MAX;
+/// The Java server acknowledges that a broker left when it has noted to see to it.
+const LEAVING_NS: u64 = 1_000_000_000;
 /// Zones, when brokers have any: broker `n` is in zone `n % ZONES`.
 pub const ZONES: u32 = 2;
 
@@ -28,6 +32,8 @@ pub struct World {
     acknowledged: Vec<AtomicU32>,
     /// By broker: since when it has been registered in full, in ns since the start.
     steady_since_ns: Vec<AtomicU64>,
+    /// By broker: from when on it must not be shown, as the server acknowledged that it left.
+    gone_since_ns: Vec<AtomicU64>,
     /// The server is taken to have restarted: until then any broker may be missing.
     disturbed_until_ns: AtomicU64,
 }
@@ -38,8 +44,16 @@ impl World {
         let versions = || (0..fleet.topics).map(|_| AtomicU32::new(0)).collect();
         let (announced, acknowledged) = (versions(), versions());
         let steady_since_ns = (0..fleet.brokers).map(|_| AtomicU64::new(0)).collect();
-        let disturbed_until_ns = AtomicU64::new(0);
-        Self { fleet, zoned, announced, acknowledged, steady_since_ns, disturbed_until_ns }
+        let gone_since_ns = (0..fleet.brokers).map(|_| AtomicU64::new(HERE)).collect();
+        Self {
+            fleet,
+            zoned,
+            announced,
+            acknowledged,
+            steady_since_ns,
+            gone_since_ns,
+            disturbed_until_ns: AtomicU64::new(0),
+        }
     }
 
     /// The broker whose number of queues tells the version of a topic.
@@ -92,6 +106,24 @@ impl World {
     pub fn steady(&self, broker: u32, since_ns: u64) {
         // Release: pairs with the Acquire of `is_steady`.
         self.steady_since_ns[broker as usize].store(since_ns, Release);
+    }
+
+    /// The server acknowledged that a broker left.
+    pub fn gone(&self, broker: u32, acknowledged_ns: u64) {
+        // Release: pairs with the Acquire of `is_gone`.
+        self.gone_since_ns[broker as usize].store(acknowledged_ns + LEAVING_NS, Release);
+    }
+
+    /// A broker is about to register: from now on it may be shown.
+    pub fn comes_back(&self, broker: u32) {
+        // Release: pairs with the Acquire of `is_gone`.
+        self.gone_since_ns[broker as usize].store(HERE, Release);
+    }
+
+    /// Whether the answer to a question asked at this moment, which has come by now, must be
+    /// without the broker.
+    pub fn is_gone(&self, broker: u32, asked_ns: u64) -> bool {
+        self.gone_since_ns[broker as usize].load(Acquire) < asked_ns
     }
 
     /// Whether a question asked at this moment must be answered with the broker.

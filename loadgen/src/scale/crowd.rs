@@ -1,24 +1,25 @@
 //! Many connections: what an idle one holds, what an active one costs, and what one costs that
 //! comes and goes without a word.
 
-use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
+use crate::caller::Caller;
 use crate::check::FloorBytes;
 use crate::failure::{Failure, run_failure};
-use crate::fleet::Asked;
+use crate::fleet::topic_text;
 use crate::floor::FloorChild;
 use crate::launch::Server;
 use crate::priority;
 use crate::process::{Process, mebibytes};
 use crate::table::Target as Bound;
-use crate::wire::{OPAQUE_FIRST, RouteQuery, first_frame};
+use crate::wire::ROUTE_BY_TOPIC;
 
 use super::{Over, Stage, fleet};
 
 /// Addresses of this machine that the crowd goes to in turn: each has its own local ports.
 const ADDRESSES: u32 = 16;
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 const CLOSES_PER_SECOND: u32 = 8000;
 /// User-space bytes of an idle connection.
 const IDLE_BYTES: f64 = 2048.0;
@@ -85,32 +86,19 @@ pub(super) fn connections(stage: &mut Stage<'_>) -> Result<(), Failure> {
 
 /// Connects so many clients, each of which asks once, so that what a first request makes the
 /// server keep is kept.
-fn gather(stage: &Stage<'_>, server: &Server, count: u32) -> Result<Vec<TcpStream>, Failure> {
+fn gather(stage: &Stage<'_>, server: &Server, count: u32) -> Result<Vec<Caller>, Failure> {
+    let name = topic_text(0);
+    let fields = [("topic", name.as_str())];
     let mut crowd = Vec::new();
-    let asked = Asked::Topic(0).name();
-    let mut query = Vec::new();
-    RouteQuery::for_topics_like(&String::from_utf8_lossy(&asked)).append_to(
-        &mut query,
-        &asked,
-        OPAQUE_FIRST,
-    );
-    let mut answer = [0; 16 << 10];
     for number in 0..count {
         stage.go_on()?;
-        let failed =
-            |e: std::io::Error| run_failure(format!("connection {number} of {count}: {e}"));
-        let mut socket =
-            TcpStream::connect(address(number, server.address.port())).map_err(failed)?;
-        socket.set_read_timeout(Some(Duration::from_secs(5))).map_err(failed)?;
-        socket.write_all(&query).map_err(failed)?;
-        let mut filled = 0;
-        while first_frame(&answer[..filled]).map_err(|e| run_failure(e.to_string()))?.is_none() {
-            match socket.read(&mut answer[filled..]).map_err(failed)? {
-                0 => return Err(run_failure(format!("connection {number} was closed"))),
-                more => filled += more,
-            }
-        }
-        crowd.push(socket);
+        let to = address(number, server.address.port());
+        let asked = Caller::with_timeout(to, ANSWER_TIMEOUT).and_then(|mut caller| {
+            caller.call(ROUTE_BY_TOPIC, &fields, b"", |_| ())?;
+            Ok(caller)
+        });
+        let failed = |why| run_failure(format!("connection {number} of {count}: {why}"));
+        crowd.push(asked.map_err(failed)?);
     }
     Ok(crowd)
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use crate::caller::Caller;
 use crate::failure::{Failure, run_failure};
-use crate::fill::Caller;
 use crate::fleet::{Asked, Fleet};
 use crate::launch::Server;
 use crate::priority;
@@ -83,7 +83,6 @@ fn leave(
     how: Leaving,
 ) -> Result<Gone, Failure> {
     let silence_ms = u64::try_from(SILENCE.as_millis()).unwrap_or(u64::MAX);
-    // Kept alive by being registered within the silence; a slow machine needs a longer one.
     let timeout_ms = (how == Leaving::Silence).then_some(silence_ms);
     let mut brokers = stage.fill(server, fleet, timeout_ms)?;
     let target = stage.target(server, fleet);

@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::caller::Caller;
 use crate::failure::{Failure, run_failure};
-use crate::fill::Caller;
 use crate::fleet::{Fleet, topic_text};
 use crate::priority;
 use crate::process::mebibytes;
@@ -122,8 +122,8 @@ fn come_beside(
     Ok((quiet_us, result.percentiles("response").p99_9_us, took))
 }
 
-/// All of them connect and register. Returns how long it took, in s, from the first one's connection
-/// until all had their answers and a sample of topics was answered with the whole route.
+/// All of them connect and register. Returns how long it took, in s, from the first one's
+/// connection until all had their answers and a sample of topics was answered with the whole route.
 fn come(
     address: SocketAddr,
     fleet: &Fleet,

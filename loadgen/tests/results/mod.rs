@@ -1,13 +1,15 @@
 //! Aim: what the commands show and write is what happened. Method: run them against a stub server
 //! and read the files.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use loadgen::cli::EXAMPLES;
 use loadgen::page::page;
 use loadgen::record::{Phase, Record};
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::stub::town::{Faults, Town};
 use crate::stub::{self, Seen, Stub};
@@ -281,4 +283,33 @@ fn a_check_keeps_off_a_server_on_which_another_is_at_work() {
     let (code, text) = check(&Stub::start(always), "--within 200");
     assert_eq!(code, Some(2), "{text}");
     assert!(text.contains("another loadgen is at work"), "{text}");
+}
+
+#[test]
+fn an_interrupt_while_connecting_again_keeps_what_was_measured_before() {
+    let (scratch, stub) = (Scratch::new("repeats"), Stub::start(by_fleet));
+    let arguments = format!(
+        "query {} --rate 50 --connections 20 --connect-rate 10 --seconds 0.3 --warmup 0 \
+         --lateness-bound-us 60000000 --repeats 2 --json r.json",
+        stub.address
+    );
+    let mut child = Command::new(env!("CARGO_BIN_EXE_loadgen"))
+        .current_dir(&scratch.0)
+        .args(arguments.split(' '))
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("  answers")), "no first run");
+    let connected = || stub.peers.lock().unwrap().len();
+    let before = connected();
+    while connected() < before + 2 {
+        std::thread::sleep(Duration::from_millis(5)); // the second run makes ten a second
+    }
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    kill_process(pid, Signal::INT).unwrap();
+    let rest: Vec<String> = lines.collect();
+    assert_eq!(child.wait().unwrap().code(), Some(0), "{rest:?}");
+    let record = Record::read_from(&scratch.0.join("r.json")).unwrap();
+    assert_eq!((record.runs.len(), record.runs[0].interrupted), (1, false));
 }

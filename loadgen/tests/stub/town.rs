@@ -23,6 +23,8 @@ pub struct Faults {
     pub wrong_port_each: Option<u64>,
     /// Every n-th route query gets no answer.
     pub silent_each: Option<u64>,
+    /// The first registration of a broker that had left is refused.
+    pub refuses_who_left: bool,
 }
 
 #[derive(Default)]
@@ -31,6 +33,8 @@ pub struct State {
     brokers: BTreeMap<String, (String, Value, usize)>,
     /// Topic to broker to numbers of queues, with the moment each came.
     topics: BTreeMap<String, BTreeMap<String, Vec<(Instant, u64)>>>,
+    /// Brokers that are going to be refused.
+    left: BTreeSet<String>,
     routes: u64,
     /// What came on each connection, in the order of connecting; the beginning.
     pub received: Vec<Vec<u8>>,
@@ -45,6 +49,13 @@ pub struct State {
 pub struct Town {
     pub address: SocketAddr,
     pub state: Arc<Mutex<State>>,
+}
+
+impl State {
+    /// How many brokers each topic is on, also of brokers whose connections have ended since.
+    pub fn widths(&self) -> Vec<usize> {
+        self.topics.values().map(BTreeMap::len).collect()
+    }
 }
 
 impl Town {
@@ -168,12 +179,16 @@ fn answer(asked: &Asked, place: usize, faults: Faults, state: &mut State) -> Vec
     let field = |name: &str| asked.fields.get(name).cloned().unwrap_or_default();
     let (name, body) = (field("brokerName"), &asked.body);
     match asked.code {
+        103 if state.left.remove(&name) => reply(asked, 1, json!({}), ""),
         103 => {
             register(asked, place, state);
             reply(asked, 0, json!({}), "")
         }
         104 => {
             state.brokers.remove(&name);
+            if faults.refuses_who_left {
+                state.left.insert(name.clone());
+            }
             state.topics.values_mut().for_each(|brokers| drop(brokers.remove(&name)));
             state.topics.retain(|_, brokers| !brokers.is_empty());
             reply(asked, 0, Value::Null, "")
