@@ -25,6 +25,9 @@ pub const INFLATED_ENTRY_BYTES_MAX: usize = 1 << 20;
 pub const REGISTERED_ENTRIES_MAX: usize = 1 << 20;
 /// Most filter servers of one broker (they were given up in 4.x; lists are short or empty).
 pub const FILTER_SERVERS_MAX: usize = 1024;
+/// Longest name of a topic, broker or cluster, and longest address, in bytes. The longest topic that
+/// a broker makes has 255.
+pub const NAME_BYTES_MAX: usize = 4096;
 /// Largest body of the codes that speak of one topic or one data version (217, 322); it is read in
 /// one go.
 pub const SMALL_BODY_BYTES_MAX: usize = 1 << 20;
