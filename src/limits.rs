@@ -141,6 +141,9 @@ pub const LOG_FILES_KEPT: u32 = 5;
 /// Most lines that may wait to be written to the log; further ones are dropped rather than waited
 /// for.
 pub const LOG_LINES_MAX: usize = 8192;
+/// Most bytes of one message in the log; the rest is left out. With the bound above it, lines that
+/// wait take some 16 MiB at most.
+pub const LOG_MESSAGE_BYTES_MAX: usize = 2048;
 /// Largest certificate, key or trust file; all authorities of a system are a quarter of it.
 pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Most rounds of the derivation of a key's password; whoever writes the file chooses the number.
