@@ -22,13 +22,13 @@ use self::budget::Held;
 use super::ShardOptions;
 use super::access::{Access, Door};
 use super::buffers::Spares;
-use super::complaints::Complaints;
 use super::connection::{Connection, Fault};
 use super::idle::IdleWheel;
 use super::mail::Mail;
 use super::service::Service;
 use super::shutdown::{Stage, StopSignal};
 use crate::clock::{Clock, Tick};
+use crate::complaints::Complaints;
 use crate::ids::{ConnKey, ShardId};
 use crate::limits::{RECEIVE_BUFFER_BYTES, RECEIVE_BUFFERS};
 use crate::metrics::ShardCounters;
@@ -39,6 +39,9 @@ use secure::Secure;
 
 /// Events between two submissions: what has been answered should not wait long for the rest.
 const EVENTS_PER_TURN: usize = 512;
+/// Bytes of the writer's answers after which the rest of the mail waits for the next turn: long
+/// lists are copied in pieces, with queries in between.
+const MAIL_BYTES_PER_TURN: usize = 1 << 20;
 
 /// A connection and what the driver knows of it.
 struct Seat {

@@ -107,7 +107,10 @@ impl Writer {
             return Before::Settled;
         }
         if !request.is_intact() {
-            info!(broker = %request.broker, addr = %request.addr, "register: crc32 differs");
+            if let Some(left_out) = self.refusals.may_write(now) {
+                let RegisterRequest { broker, addr, .. } = request;
+                info!(left_out, %broker, %addr, "register: crc32 differs");
+            }
             let reply = Reply::refused(response::SYSTEM_ERROR, "crc32 not match");
             self.answer(asker, reply.with(vec![]));
             return Before::Settled;
@@ -126,7 +129,10 @@ impl Writer {
         let body = match decoded {
             Ok(body) => body,
             Err(error) => {
-                info!(broker = %request.broker, addr = %request.addr, %error, "register refused");
+                if let Some(left_out) = self.refusals.may_write(now) {
+                    let RegisterRequest { broker, addr, .. } = request;
+                    info!(left_out, %broker, %addr, %error, "register refused");
+                }
                 let remark = format!("register broker failed: {error}");
                 return self.answer(asker, Reply::refused(response::SYSTEM_ERROR, remark));
             }
@@ -138,9 +144,9 @@ impl Writer {
             Ok(Registered { member, master, displaced }) => {
                 self.displace(&displaced);
                 self.liveness.register(member, asker.conn, timeout_ms(request), now);
-                if !known {
+                if !known && let Some(left_out) = self.news.may_write(now) {
                     let RegisterRequest { cluster, broker, addr, id, .. } = request;
-                    info!(%cluster, %broker, %addr, id = id.0, "new broker registered");
+                    info!(left_out, %cluster, %broker, %addr, id = id.0, "new broker registered");
                 }
                 self.answer_registered(asker, master);
             }
@@ -150,10 +156,11 @@ impl Writer {
                 self.answer(asker, reply.with(vec![]));
             }
             Err(Refused::Stale { displaced }) => {
-                info!(
-                    broker = %request.broker, addr = %request.addr, id = request.id.0,
-                    "register ignored: another address holds the id in a newer state"
-                );
+                if let Some(left_out) = self.refusals.may_write(now) {
+                    let RegisterRequest { broker, addr, id, .. } = request;
+                    let what = "register ignored: another address holds the id in a newer state";
+                    info!(left_out, %broker, %addr, id = id.0, "{what}");
+                }
                 self.displace(displaced.as_slice());
                 self.answer_registered(asker, None);
             }
