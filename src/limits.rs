@@ -80,8 +80,8 @@ pub const KEEPALIVE_PROBES: u32 = 4;
 /// Time that sent bytes may be without an acknowledgement, or a peer without room for more, until
 /// the kernel ends the connection, in seconds. It also cuts the questions above short.
 pub const DEAD_PEER_S: u64 = 120;
-/// Time that a peer which sent something unreadable gets to take what it was owed and close, in
-/// milliseconds.
+/// Time that a peer which sent something unreadable, or finds the server stopping, gets to take what
+/// it was owed and close, in milliseconds.
 pub const PARTING_MS: u64 = 2_000;
 /// Pause after accepting failed for want of a resource, in milliseconds.
 pub const ACCEPT_RETRY_MS: u64 = 100;
