@@ -125,9 +125,6 @@ pub const NOTICE_TIMEOUT_MS: u64 = 3_000;
 pub const SHARDS_MAX: u16 = 1024;
 /// Most connections that can be asked for, all shards together.
 pub const CONNECTIONS_MAX: usize = 1 << 24;
-/// Fewest open files to start with: listeners, rings and files need some before the first
-/// connection comes.
-pub const OPEN_FILES_MIN: u64 = 64;
 /// Largest settings file.
 pub const CONFIG_BYTES_MAX: usize = 1 << 20;
 /// Largest update of settings over the wire; the writer reads it in one go.
