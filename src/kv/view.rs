@@ -50,7 +50,7 @@ impl KvView {
     }
 
     /// Keys and values of a namespace, in the byte order of the keys; `None` if it does not exist.
-    #[must_use]
+    #[cfg(test)]
     pub fn namespace(&self, namespace: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
         self.namespaces.get(namespace).map(Namespace::iter)
     }
@@ -74,13 +74,13 @@ impl KvView {
     }
 
     /// True if there is no key; there may still be empty namespaces.
-    #[must_use]
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.size.keys == 0
     }
 
     /// Namespaces, empty ones included.
-    #[must_use]
+    #[cfg(test)]
     pub fn namespaces_len(&self) -> usize {
         self.size.namespaces
     }
