@@ -92,7 +92,7 @@ pub struct ConnKey {
     pub generation: u32,
 }
 
-/// One registered broker process, (cluster, address), for as long as it stays registered.
+/// One registered broker process, (group, address), for as long as it stays registered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberKey {
     /// Index into the route table's slab of members.
