@@ -25,8 +25,8 @@ pub const INFLATED_ENTRY_BYTES_MAX: usize = 1 << 20;
 pub const REGISTERED_ENTRIES_MAX: usize = 1 << 20;
 /// Most filter servers of one broker (they were given up in 4.x; lists are short or empty).
 pub const FILTER_SERVERS_MAX: usize = 1024;
-/// Longest name of a topic, broker or cluster, and longest address, in bytes. The longest topic that
-/// a broker makes has 255.
+/// Longest name of a topic, broker or cluster, and longest address, in bytes. The longest topic
+/// that a broker makes has 255.
 pub const NAME_BYTES_MAX: usize = 4096;
 /// Largest body of the codes that speak of one topic or one data version (217, 322); it is read in
 /// one go.
@@ -80,8 +80,8 @@ pub const KEEPALIVE_PROBES: u32 = 4;
 /// Time that sent bytes may be without an acknowledgement, or a peer without room for more, until
 /// the kernel ends the connection, in seconds. It also cuts the questions above short.
 pub const DEAD_PEER_S: u64 = 120;
-/// Time that a peer which sent something unreadable, or finds the server stopping, gets to take what
-/// it was owed and close, in milliseconds.
+/// Time that a peer which sent something unreadable, or finds the server stopping, gets to take
+/// what it was owed and close, in milliseconds.
 pub const PARTING_MS: u64 = 2_000;
 /// Pause after accepting failed for want of a resource, in milliseconds.
 pub const ACCEPT_RETRY_MS: u64 = 100;

@@ -29,8 +29,8 @@ pub struct Ready {
     pub max_connections: usize,
 }
 
-/// Checks everything, and raises the limits that the process may raise itself. `probe_ring` looks at
-/// the kernel and tries io_uring, with what may then be locked.
+/// Checks everything, and raises the limits that the process may raise itself. `probe_ring` looks
+/// at the kernel and tries io_uring, with what may then be locked.
 ///
 /// # Errors
 /// The first thing without which the server cannot run.

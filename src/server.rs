@@ -429,8 +429,8 @@ fn ended(name: &str, events: &Sender<Event>) -> EndNote {
     EndNote { name: name.to_owned(), events: events.clone() }
 }
 
-/// Dropped by the thread that it belongs to: the writer's as its last act, a shard's before its ring
-/// is taken down, which may take a moment longer.
+/// Dropped by the thread that it belongs to: the writer's as its last act, a shard's before its
+/// ring is taken down, which may take a moment longer.
 struct EndNote {
     name: String,
     events: Sender<Event>,

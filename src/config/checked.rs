@@ -40,7 +40,7 @@ pub struct Config {
     pub proxy_protocol_from: Vec<Network>,
     /// `adminFrom`: who may change what is not a broker's; empty is anybody.
     pub admin_from: Vec<Network>,
-    /// `brokerFrom`: who may register brokers and queues of topics, and say that brokers live; empty
+    /// `brokerFrom`: who may register brokers and topics' queues, and say that brokers live; empty
     /// is anybody.
     pub broker_from: Vec<Network>,
     /// `tls.*`.

@@ -252,7 +252,8 @@ impl LaneReceivers {
 ///
 /// A request that has been read whole is always let through: refusing it would free nothing, and
 /// frames up to [`crate::limits::LARGE_FRAME_BYTES`] are read on. So the bound is `bytes_max`, what
-/// the shards had already read when it was reached, and a full lane of such frames a shard: 256 MiB.
+/// the shards had already read when it was reached, and for each shard a full lane of such frames:
+/// 256 MiB.
 #[derive(Debug)]
 pub struct BodyBudget {
     used: CachePadded<AtomicUsize>,

@@ -56,8 +56,8 @@ const WAKE_MS: u64 = 500;
 /// What codes 217 and 322 are told about a body beyond [`SMALL_BODY_BYTES_MAX`].
 const BODY_TOO_LARGE: &str =
     "the body is larger than 1 MiB: more than any broker sends with this code";
-/// Lines about brokers that are written in [`NEWS_MS`]: a fleet that starts is seen, and a peer that
-/// comes and goes all the time does not push out the log of yesterday.
+/// Lines about brokers that are written in [`NEWS_MS`]: a fleet that starts is seen, and a peer
+/// that comes and goes all the time does not push out the log of yesterday.
 const NEWS_MAX: u32 = 5_000;
 /// One minute.
 const NEWS_MS: u64 = 60_000;

@@ -42,8 +42,8 @@ impl<S: Service> Driver<S> {
         }
     }
 
-    /// Bounds the time until a connection is closed: of one at fault, whatever it is owed; at a stop,
-    /// from its last answer on.
+    /// Bounds the time until a connection is closed: of one at fault, whatever it is owed; at a
+    /// stop, from its last answer on.
     pub(super) fn limit_parting(&mut self, key: Key) {
         if seat_mut(&mut self.seats, key).is_some() {
             let at = self.now.after_ms(PARTING_MS);
