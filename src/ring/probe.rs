@@ -77,11 +77,12 @@ fn check_locked(limits: &str) -> Result<(), RingUnavailable> {
     // "unlimited" does not parse: no limit.
     match soft {
         Some(bytes) if bytes < LOCKED_BYTES_MIN => {
+            let kib = LOCKED_BYTES_MIN >> 10;
             let message = format!(
-                "the locked-memory limit is {} KiB, {} KiB are needed: raise it \
-                 (ulimit -l, LimitMEMLOCK= in the unit, --ulimit memlock= for a container)",
-                bytes >> 10,
-                LOCKED_BYTES_MIN >> 10
+                "the locked-memory limit is {} KiB, {kib} KiB are needed: raise it \
+                 (ulimit -l {kib}, LimitMEMLOCK={LOCKED_BYTES_MIN} in the unit, --ulimit \
+                 memlock={LOCKED_BYTES_MIN} for a container)",
+                bytes >> 10
             );
             Err(RingUnavailable(message))
         }
@@ -161,7 +162,7 @@ mod tests {
         let limits =
             |soft| format!("Limit  Soft  Hard  Units\nMax locked memory  {soft}  {soft}  bytes\n");
         let refusal = check_locked(&limits("65536")).unwrap_err();
-        assert!(refusal.to_string().contains("512 KiB"));
+        assert!(refusal.to_string().contains("ulimit -l 512"), "{refusal}");
         check_locked(&limits("8388608")).unwrap();
         check_locked(&limits("unlimited")).unwrap();
     }
