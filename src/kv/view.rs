@@ -74,7 +74,7 @@ impl KvView {
     }
 
     /// True if there is no key; there may still be empty namespaces.
-    #[cfg(test)]
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.size.keys == 0
     }
