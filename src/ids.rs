@@ -98,7 +98,7 @@ impl ConnKey {
         ConnKey { shard: ShardId(u16::MAX), slot: u32::MAX, generation: u32::MAX };
 }
 
-/// One registered broker process, (cluster, address), for as long as it stays registered.
+/// One registered broker process, (group, address), for as long as it stays registered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct MemberKey {
     /// Index into the route table's slab of members.

@@ -56,6 +56,7 @@
 //! `tests/tidy.rs` checks which module may name which.
 
 pub mod clock;
+pub mod complaints;
 pub mod config;
 pub mod docs;
 pub mod fatal;

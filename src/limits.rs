@@ -25,6 +25,9 @@ pub const INFLATED_ENTRY_BYTES_MAX: usize = 1 << 20;
 pub const REGISTERED_ENTRIES_MAX: usize = 1 << 20;
 /// Most filter servers of one broker (they were given up in 4.x; lists are short or empty).
 pub const FILTER_SERVERS_MAX: usize = 1024;
+/// Longest name of a topic, broker or cluster, and longest address, in bytes. The longest topic
+/// that a broker makes has 255.
+pub const NAME_BYTES_MAX: usize = 4096;
 /// Largest body of the codes that speak of one topic or one data version (217, 322); it is read in
 /// one go.
 pub const SMALL_BODY_BYTES_MAX: usize = 1 << 20;
@@ -83,8 +86,8 @@ pub const KEEPALIVE_PROBES: u32 = 4;
 /// Time that sent bytes may be without an acknowledgement, or a peer without room for more, until
 /// the kernel ends the connection, in seconds. It also cuts the questions above short.
 pub const DEAD_PEER_S: u64 = 120;
-/// Time that a peer which sent something unreadable gets to take what it was owed and close, in
-/// milliseconds.
+/// Time that a peer which sent something unreadable, or finds the server stopping, gets to take
+/// what it was owed and close, in milliseconds.
 pub const PARTING_MS: u64 = 2_000;
 /// Pause after accepting failed for want of a resource, in milliseconds.
 pub const ACCEPT_RETRY_MS: u64 = 100;
@@ -135,9 +138,6 @@ pub const NOTICE_TIMEOUT_MS: u64 = 3_000;
 pub const SHARDS_MAX: u16 = 1024;
 /// Most connections that can be asked for, all shards together.
 pub const CONNECTIONS_MAX: usize = 1 << 24;
-/// Fewest open files to start with: listeners, rings and files need some before the first
-/// connection comes.
-pub const OPEN_FILES_MIN: u64 = 64;
 /// Largest settings file.
 pub const CONFIG_BYTES_MAX: usize = 1 << 20;
 /// Largest update of settings over the wire; the writer reads it in one go.
@@ -151,6 +151,9 @@ pub const LOG_FILES_KEPT: u32 = 5;
 /// Most lines that may wait to be written to the log; further ones are dropped rather than waited
 /// for.
 pub const LOG_LINES_MAX: usize = 8192;
+/// Most bytes of one message in the log; the rest is left out. With the bound above it, lines that
+/// wait take some 16 MiB at most.
+pub const LOG_MESSAGE_BYTES_MAX: usize = 2048;
 /// Largest certificate, key or trust file; all authorities of a system are a quarter of it.
 pub const TLS_FILE_BYTES_MAX: u64 = 1 << 20;
 /// Most rounds of the derivation of a key's password; whoever writes the file chooses the number.

@@ -4,17 +4,18 @@
 //! The time is that of the zone in `TZ`, or of the system (a Java server prints GMT+8 everywhere).
 //! Lines go to standard output, or to `namesrv.log` in the log directory. A thread of its own
 //! writes them, so that a full disk or a stuck terminal does not stop a shard; lines that pile up
-//! beyond a bound are dropped.
+//! beyond a bound are dropped, and counted.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tracing::level_filters::LevelFilter;
 use tracing::{Event, Subscriber, info};
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{ChronoLocal, FormatTime};
@@ -23,7 +24,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::fatal::{Exit, Fatal};
-use crate::limits::{LOG_FILE_BYTES_MAX, LOG_FILES_KEPT, LOG_LINES_MAX};
+use crate::limits::{LOG_FILE_BYTES_MAX, LOG_FILES_KEPT, LOG_LINES_MAX, LOG_MESSAGE_BYTES_MAX};
 use crate::wire::HeaderKind;
 
 /// Target of events that standard output has already, in another form.
@@ -31,6 +32,9 @@ pub const FILE_ONLY: &str = "guidepost::file_only";
 
 /// Set by [`reopen`], taken by the log's thread. Relaxed: no other memory is handed over with it.
 static REOPEN: AtomicBool = AtomicBool::new(false);
+
+/// Counts the lines that were dropped.
+static DROPPED: OnceLock<ErrorCounter> = OnceLock::new();
 
 /// Keeps the log's thread; dropping it writes what is still waiting.
 #[derive(Debug)]
@@ -48,6 +52,8 @@ pub fn start(dir: Option<&Path>, level: LevelFilter) -> Result<Logging, Fatal> {
         Some(dir) => threads().finish(LogFile::open_in(dir)?),
         None => threads().finish(io::stdout()),
     };
+    // Set once, as the subscriber below.
+    let _ = DROPPED.set(writer.error_counter());
     let to_file = dir.is_some();
     let lines = tracing_subscriber::fmt::layer()
         .event_format(Line { time: ChronoLocal::new("%Y-%m-%d %H:%M:%S".to_owned()) })
@@ -63,6 +69,12 @@ pub fn start(dir: Option<&Path>, level: LevelFilter) -> Result<Logging, Fatal> {
 /// Opens the log file by its name again before the next line: somebody has renamed it.
 pub fn reopen() {
     REOPEN.store(true, Ordering::Relaxed);
+}
+
+/// Lines that were dropped since the start: more came than could be written.
+#[must_use]
+pub fn lines_dropped() -> usize {
+    DROPPED.get().map_or(0, ErrorCounter::dropped_lines)
 }
 
 /// Says on standard output that the server listens, in the words that people and scripts wait for.
@@ -105,8 +117,24 @@ where
     }
 }
 
-/// Writes control characters escaped: text of a peer must not look like a line of ours.
+/// Writes control characters escaped: text of a peer must not look like a line of ours. What would
+/// take more than [`LOG_MESSAGE_BYTES_MAX`] is only counted: such text must not fill memory either.
 fn one_line(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
+    let mut room = LOG_MESSAGE_BYTES_MAX;
+    let too_long = text.char_indices().find(|(_, c)| {
+        let bytes = if c.is_control() { c.escape_default().len() } else { c.len_utf8() };
+        let fits = bytes <= room;
+        room = room.saturating_sub(bytes);
+        !fits
+    });
+    if let Some((end, _)) = too_long {
+        escaped(writer, &text[..end])?;
+        return write!(writer, "... ({} bytes more)", text.len() - end);
+    }
+    escaped(writer, text)
+}
+
+fn escaped(writer: &mut Writer<'_>, text: &str) -> fmt::Result {
     for part in text.split_inclusive(char::is_control) {
         match part.char_indices().next_back() {
             Some((at, c)) if c.is_control() => {
@@ -152,17 +180,25 @@ impl LogFile {
     }
 
     fn rotate(&mut self) {
-        let numbered = |number: u32| {
+        let beside = |what: &dyn fmt::Display| {
             let mut name = self.path.clone().into_os_string();
-            name.push(format!(".{number}"));
+            name.push(format!(".{what}"));
             PathBuf::from(name)
         };
+        // Renamed before the old ones are, which must not be pushed out for nothing.
+        let full = beside(&"full");
+        match fs::rename(&self.path, &full) {
+            Ok(()) => {}
+            // Somebody took it away.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.renew(),
+            // Goes on growing; tried again when it has grown by as much again, not with each line.
+            Err(_) => return self.bytes = 0,
+        }
         // A gap in the numbers is normal, and a failed rename only costs an old file.
         for number in (1..LOG_FILES_KEPT).rev() {
-            let _ = fs::rename(numbered(number), numbered(number + 1));
+            let _ = fs::rename(beside(&number), beside(&(number + 1)));
         }
-        let _ = fs::rename(&self.path, numbered(1));
-        // Not tried again with each line if the file could not be renamed.
+        let _ = fs::rename(full, beside(&1));
         self.bytes = 0;
         self.renew();
     }
@@ -217,6 +253,35 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_cannot_be_renamed_grows_on_and_the_old_ones_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("namesrv.log.1"), "old\n").unwrap();
+        // Nothing can be renamed to a folder's name.
+        fs::create_dir(dir.path().join("namesrv.log.full")).unwrap();
+        let mut log = LogFile::open_in(dir.path()).unwrap();
+        log.bytes_max = 20;
+        for _ in 0..4 {
+            log.write_all(b"1234567\n").unwrap();
+        }
+        assert_eq!(log.bytes, 16, "tried with the third line, and not with the fourth");
+        assert_eq!(text(&dir.path().join("namesrv.log")).lines().count(), 4);
+        assert_eq!(text(&dir.path().join("namesrv.log.1")), "old\n");
+        assert!(!dir.path().join("namesrv.log.2").exists());
+    }
+
+    #[test]
+    fn a_file_that_somebody_took_away_is_begun_anew_when_it_would_be_full() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut log = LogFile::open_in(dir.path()).unwrap();
+        log.bytes_max = 8;
+        log.write_all(b"1234567\n").unwrap();
+        fs::remove_file(dir.path().join("namesrv.log")).unwrap();
+        log.write_all(b"another\n").unwrap();
+        assert_eq!(text(&dir.path().join("namesrv.log")), "another\n");
+        assert!(!dir.path().join("namesrv.log.1").exists());
+    }
+
+    #[test]
     fn an_existing_log_is_continued() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("namesrv.log"), "before\n").unwrap();
@@ -245,6 +310,23 @@ mod tests {
         let mut out = String::new();
         one_line(&mut Writer::new(&mut out), "a\nb\u{1b}[31m é\r").unwrap();
         assert_eq!(out, "a\\nb\\u{1b}[31m é\\r");
+    }
+
+    #[test]
+    fn a_message_is_cut_whatever_it_is_made_of() {
+        for text in ["x", "é", "\u{1}", "\u{80}", "\n", "😀"] {
+            let mut out = String::new();
+            one_line(&mut Writer::new(&mut out), &text.repeat(1 << 20)).unwrap();
+            assert!(out.len() <= LOG_MESSAGE_BYTES_MAX + 32, "{text:?}: {} bytes", out.len());
+            assert!(out.len() >= LOG_MESSAGE_BYTES_MAX, "{text:?}: {} bytes", out.len());
+            assert!(out.ends_with(" bytes more)"), "{text:?}");
+        }
+        let mut out = String::new();
+        one_line(&mut Writer::new(&mut out), &"x".repeat(LOG_MESSAGE_BYTES_MAX)).unwrap();
+        assert_eq!(out, "x".repeat(LOG_MESSAGE_BYTES_MAX));
+        out.clear();
+        one_line(&mut Writer::new(&mut out), &"x".repeat(LOG_MESSAGE_BYTES_MAX + 7)).unwrap();
+        assert!(out.ends_with("x... (7 bytes more)"));
     }
 
     #[test]

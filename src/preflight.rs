@@ -10,15 +10,10 @@ use tracing::{info, warn};
 
 use crate::config::Config;
 use crate::fatal::{Exit, Fatal};
-use crate::limits::{CONNECTIONS_MAX, NOTICE_TARGETS_MAX, OPEN_FILES_MIN};
+use crate::limits::{CONNECTIONS_MAX, NOTICE_TARGETS_MAX};
 
-/// Oldest kernel, for `DEFER_TASKRUN` (6.1); multishot receive with provided buffers is older.
-const KERNEL_MIN: (u32, u32) = (6, 1);
-/// What an executor wants to be allowed to lock before it starts, in bytes (`glommio` checks the
-/// same).
-const MEMLOCK_BYTES_MIN: u64 = 512 << 10;
-/// Open files beside connections: standard streams, log, stored files, admin listener, outgoing
-/// connections.
+/// Open files beside connections and notices: standard streams, log, stored files and their
+/// folders, doorbells, polls.
 const FILES_SHARED: u64 = 24;
 /// Open files of one executor: its rings, its ring for sockets, doorbells, listener.
 const FILES_PER_EXECUTOR: u64 = 12;
@@ -34,8 +29,8 @@ pub struct Ready {
     pub max_connections: usize,
 }
 
-/// Checks everything, and raises the limits that the process may raise itself. `probe_ring` tries
-/// io_uring.
+/// Checks everything, and raises the limits that the process may raise itself. `probe_ring` looks
+/// at the kernel and tries io_uring, with what may then be locked.
 ///
 /// # Errors
 /// The first thing without which the server cannot run.
@@ -44,10 +39,9 @@ pub fn check<E: Display>(
     shards: usize,
     probe_ring: impl FnOnce() -> Result<(), E>,
 ) -> Result<Ready, Fatal> {
-    check_kernel(&rustix::system::uname().release().to_string_lossy())?;
     let files = raise(Resource::Nofile);
     let max_connections = connections(files, shards, config.max_connections)?;
-    check_memlock(raise(Resource::Memlock))?;
+    raise(Resource::Memlock);
     probe_ring().map_err(|unavailable| Fatal::new(Exit::Os, unavailable.to_string()))?;
     let address = resolve(&config.bind_address, config.listen_port)?;
     Ok(Ready { address, max_connections })
@@ -93,10 +87,9 @@ fn connections(files: Option<u64>, shards: usize, wanted: Option<usize>) -> Resu
     let wanted = wanted.unwrap_or(CONNECTIONS_MAX);
     let Some(files) = files else { return Ok(wanted) };
     let executors = shards as u64 + 1;
-    // Where files are few, fewer brokers are told at a time.
-    let notices = (NOTICE_TARGETS_MAX as u64).min(files / 8);
+    let notices = NOTICE_TARGETS_MAX as u64;
     let taken = FILES_SHARED + notices + FILES_PER_EXECUTOR.saturating_mul(executors);
-    let need = OPEN_FILES_MIN.max(taken + 1);
+    let need = taken + 1;
     if files < need {
         return Err(Fatal::new(
             Exit::Os,
@@ -120,36 +113,6 @@ fn connections(files: Option<u64>, shards: usize, wanted: Option<usize>) -> Resu
     Ok(fit.min(wanted))
 }
 
-fn check_memlock(limit: Option<u64>) -> Result<(), Fatal> {
-    match limit {
-        Some(bytes) if bytes < MEMLOCK_BYTES_MIN => Err(Fatal::new(
-            Exit::Os,
-            format!(
-                "the memlock limit is {bytes} bytes, executors need {MEMLOCK_BYTES_MIN}: raise it \
-                 (ulimit -l {}, or LimitMEMLOCK={MEMLOCK_BYTES_MIN} in the unit file)",
-                MEMLOCK_BYTES_MIN >> 10
-            ),
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// `release` is like `6.1.0-13-amd64`. One that cannot be read is left to the ring's own probe.
-fn check_kernel(release: &str) -> Result<(), Fatal> {
-    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse);
-    let (Some(Ok(major)), Some(Ok(minor))) = (parts.next(), parts.next()) else { return Ok(()) };
-    if (major, minor) >= KERNEL_MIN {
-        return Ok(());
-    }
-    let (need_major, need_minor) = KERNEL_MIN;
-    Err(Fatal::new(
-        Exit::Os,
-        format!(
-            "the kernel is {release}; a newer one is needed, {need_major}.{need_minor} or later"
-        ),
-    ))
-}
-
 /// The first address that `host` stands for. Asks the resolver if it is a name.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fatal> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
@@ -164,38 +127,26 @@ fn resolve(host: &str, port: u16) -> Result<SocketAddr, Fatal> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
-
-    #[test]
-    fn an_old_kernel_is_refused_and_an_odd_name_is_not() {
-        for old in ["5.4.0-42-generic", "6.0.19", "4.4.0"] {
-            let fatal = check_kernel(old).unwrap_err();
-            assert_eq!(fatal.exit_code, Exit::Os);
-            assert!(fatal.message.contains("6.1"), "{}", fatal.message);
-        }
-        for good in ["6.1.0-13-amd64", "6.18.44", "7.0", "6.10-rc1", "custom"] {
-            assert_eq!(check_kernel(good), Ok(()), "{good}");
-        }
-    }
 
     #[test]
     fn connections_are_what_the_open_files_leave() {
         assert_eq!(connections(None, 1, Some(5)), Ok(5));
         assert_eq!(connections(Some(20_000), 1, None), Ok(20_000 - 48 - 64));
         assert_eq!(connections(Some(20_000), 1, Some(100)), Ok(100));
-        assert_eq!(connections(Some(64), 1, None), Ok(8));
-        let fatal = connections(Some(63), 1, None).unwrap_err();
-        assert!(fatal.message.contains("need 64") && fatal.message.contains("LimitNOFILE"));
-        assert!(connections(Some(256), 64, None).unwrap_err().message.contains("837"));
+        assert_eq!(connections(Some(113), 1, None), Ok(1));
+        let fatal = connections(Some(112), 1, None).unwrap_err();
+        assert!(fatal.message.contains("need 113") && fatal.message.contains("LimitNOFILE"));
+        assert!(connections(Some(256), 64, None).unwrap_err().message.contains("869"));
     }
 
     #[test]
-    fn memlock_is_refused_only_where_an_executor_would_fail() {
-        assert_eq!(check_memlock(None), Ok(()));
-        assert_eq!(check_memlock(Some(512 << 10)), Ok(()));
-        let fatal = check_memlock(Some(64 << 10)).unwrap_err();
-        assert!(fatal.message.contains("ulimit -l 512"), "{}", fatal.message);
+    fn notices_to_all_brokers_that_are_told_at_a_time_leave_the_connections_theirs() {
+        for files in [113, 256, 500, 20_000] {
+            let fit = connections(Some(files), 1, None).unwrap() as u64;
+            let others = FILES_SHARED + 2 * FILES_PER_EXECUTOR;
+            assert!(fit + NOTICE_TARGETS_MAX as u64 + others <= files, "{files}: {fit}");
+        }
     }
 
     #[test]

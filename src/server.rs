@@ -1,6 +1,7 @@
 //! Puts everything together: files, writer, shards, signals; and takes it apart again.
 
 mod kv_file;
+mod report;
 mod serving;
 mod warm_start;
 
@@ -250,22 +251,19 @@ impl Running {
         }
     }
 
-    /// The periodic report: counters, and the whole KV table as the Java server prints it.
+    /// The periodic report: counters, and the KV table as the Java server prints it.
     fn print(&self) {
         let sum = metrics::snapshot(&self.counters);
         info!("counters since the start: {sum:?}");
         let NoticeCounters { sent, failed, dropped } = &*self.notices;
         let (sent, failed, dropped) = (sent.get(), failed.get(), dropped.get());
         info!(sent, failed, dropped, "notices to brokers since the start");
+        info!(dropped = logging::lines_dropped(), "log lines that found no room since the start");
         // A reader of its own each time: one that is kept would keep an old view alive.
         self.readers.reader().with(|view| {
             let (topics, groups) = (view.routes.topic_count(), view.routes.group_count());
             info!(topics, groups, generation = view.generation.0, "tables");
-            for (namespace, entries) in view.kv.namespaces() {
-                for (key, value) in entries {
-                    info!("configTable NS: {namespace} Key: {key} Value: {value}");
-                }
-            }
+            report::kv_lines(&view.kv).for_each(|line| info!("{line}"));
         });
     }
 
@@ -468,7 +466,8 @@ fn ended(name: &str, events: &Sender<Event>) -> EndNote {
     EndNote { name: name.to_owned(), events: events.clone() }
 }
 
-/// Dropped by the thread that it belongs to, as its last act.
+/// Dropped by the thread that it belongs to: the writer's as its last act, a shard's before its
+/// ring is taken down, which may take a moment longer.
 struct EndNote {
     name: String,
     events: Sender<Event>,

@@ -565,3 +565,34 @@ fn issue_2164_connections_that_come_and_go_leave_nothing_behind() {
     assert!(lines < 10, "{lines} lines for 3000 probes");
     attack.end(32 * MIB);
 }
+
+#[test]
+fn names_longer_than_any_real_one_are_refused_and_neither_kept_nor_logged() {
+    if is_java() {
+        return; // It takes them.
+    }
+    let attack = Attack::begin("long-names");
+    let long = "\u{1}".repeat(100_000);
+    let mut conn = attack.connect();
+    let good = Registration::new("long", "10.20.3.1:10911", 0, "long", &["l1", "l2"]);
+    let fields = [
+        ("brokerName", Registration { name: Some(long.clone()), ..good.clone() }.request()),
+        ("brokerAddr", Registration { addr: Some(long.clone()), ..good.clone() }.request()),
+        ("clusterName", Registration { cluster: Some(long.clone()), ..good.clone() }.request()),
+        ("haServerAddr", Registration { ha: Some(long.clone()), ..good.clone() }.request()),
+        ("__ZONE_NAME", Registration { zone: Some(long.clone()), ..good.clone() }.request()),
+        ("brokerName", Request::new(205).ext("brokerName", &long)),
+        ("topic", Request::new(217).ext("topic", &long).body("{}")),
+        ("topic", Request::new(216).ext("topic", &long)),
+        ("brokerAddr", Request::new(904).ext("clusterName", "long").ext("brokerAddr", &long)),
+    ];
+    for (field, request) in fields {
+        let answer = conn.ask(request);
+        let remark = format!("{field} is longer than 4096 bytes");
+        assert_eq!((answer.code(), answer.remark()), (1, Some(remark.as_str())));
+    }
+    let clusters = parse(&conn.ask(Request::new(106)).body).expect("cluster info").0;
+    assert!(clusters["clusterAddrTable"].get("long").is_none(), "a trace is left: {clusters}");
+    assert_eq!(conn.ask(good.request()).code(), 0, "the connection is still good");
+    attack.end(32 * MIB);
+}

@@ -31,7 +31,7 @@ const STD_ONLY: [&str; 4] = ["limits", "ids", "clock", "model"];
 /// May name every module.
 const EVERYTHING: [&str; 1] = ["server"];
 /// Who may name whom. The longest row that fits a file counts; its own module is always open to it.
-const MAY_NAME: [(&str, &[&str]); 27] = [
+const MAY_NAME: [(&str, &[&str]); 28] = [
     ("wire", &["limits", "ids", "model"]),
     ("route", &["limits", "ids", "model"]),
     ("route::fragment", &["limits", "ids", "model", "wire::json", "wire::body"]),
@@ -48,9 +48,10 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
     ("shard", &SHARD),
     ("store", &["limits"]),
     ("tls", &["limits"]),
-    ("config", &["limits", "fatal", "wire::HeaderKind", "tls::options"]),
+    ("config", &["limits", "fatal", "wire::HeaderKind", "wire::code", "tls::options"]),
     ("fatal", &[]),
-    ("notify", &["wire", "limits", "ids", "model", "clock", "metrics"]),
+    ("notify", &["wire", "limits", "ids", "model", "clock", "complaints", "metrics"]),
+    ("complaints", &["clock"]),
     ("metrics", &["ids"]),
     ("logging", &["config", "fatal", "limits", "wire::HeaderKind"]),
     ("preflight", &["config", "fatal", "limits"]),
@@ -60,13 +61,14 @@ const MAY_NAME: [(&str, &[&str]); 27] = [
     ("clock", &[]),
     ("model", &["ids"]),
 ];
-const WRITER: [&str; 16] = [
+const WRITER: [&str; 17] = [
     "route",
     "liveness",
     "kv",
     "publish",
     "config::settings",
     "clock",
+    "complaints",
     "limits",
     "ids",
     "model",
@@ -93,7 +95,7 @@ const HANDLER: [&str; 13] = [
     "clock",
     "metrics",
 ];
-const SHARD: [&str; 11] = [
+const SHARD: [&str; 12] = [
     "wire",
     "tls",
     "config::network",
@@ -103,6 +105,7 @@ const SHARD: [&str; 11] = [
     "ring",
     "metrics",
     "clock",
+    "complaints",
     "limits",
     "ids",
 ];

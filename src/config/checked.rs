@@ -14,6 +14,9 @@ use crate::fatal::{Exit, Fatal};
 use crate::tls::options::Options as TlsOptions;
 use crate::wire::HeaderKind;
 
+/// Stands for a value that must not be seen.
+const HIDDEN: &str = "(hidden)";
+
 /// What the server starts with.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -39,7 +42,8 @@ pub struct Config {
     pub proxy_protocol_from: Vec<Network>,
     /// `adminFrom`: who may change what is not a broker's; empty is anybody.
     pub admin_from: Vec<Network>,
-    /// `brokerFrom`: who may register brokers and say that they live; empty is anybody.
+    /// `brokerFrom`: who may register brokers and topics' queues, and say that brokers live; empty
+    /// is anybody.
     pub broker_from: Vec<Network>,
     /// `tls.*`.
     pub tls: TlsOptions,
@@ -174,12 +178,13 @@ impl Values {
         let empty = value.is_empty() && option.kind == Kind::Text;
         let value = if empty { option.default } else { value };
         let Given { origin, key, .. } = given;
+        let words = || if hides(option, value) { HIDDEN.to_owned() } else { shown(value) };
         if let Some(objection) = option.objection(value) {
-            errors.push(format!("{origin}{key}={} {objection}", shown(value)));
+            errors.push(format!("{origin}{key}={} {objection}", words()));
             return;
         }
         if value.contains(char::is_control) {
-            errors.push(format!("{origin}{key}={} has control characters", shown(value)));
+            errors.push(format!("{origin}{key}={} has control characters", words()));
             return;
         }
         if option.effect == Effect::Absent && parse_flag(value) == Some(true) {
@@ -267,7 +272,7 @@ impl Values {
             key: key.to_owned(),
             value: value.to_owned(),
             in_file: given.map(String::as_str).or(default).map(str::to_owned),
-            listed: option.group == Group::Java || !is_secret(key, value),
+            listed: !hides(option, value),
         })
     }
 
@@ -279,18 +284,23 @@ impl Values {
                 || self.text(option.key) != option.default
         });
         let known = options.map(|option| {
-            let hide = option.group != Group::Java && is_secret(option.key, self.text(option.key));
-            (option.key, self.text(option.key), hide)
+            let value = self.text(option.key);
+            (option.key, value, hides(option, value))
         });
         let extra = self.extra.iter().map(|(key, value)| (&**key, &**value, is_secret(key, value)));
         known
             .chain(extra)
             .map(|(key, value, hide)| {
-                let value = if hide { "(hidden)".to_owned() } else { plain(value) };
+                let value = if hide { HIDDEN.to_owned() } else { plain(value) };
                 (plain(key), value)
             })
             .collect()
     }
+}
+
+/// Whether the value must not be seen. The Java server shows all of its own settings.
+fn hides(option: &Opt, value: &str) -> bool {
+    option.group != Group::Java && is_secret(option.key, value)
 }
 
 /// The paths that depend on the user's home and on `-c`.

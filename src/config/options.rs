@@ -268,7 +268,8 @@ pub const OPTIONS: &[Opt] = &[
     own("proxyProtocolFrom", None, Networks, "", "who may send a PROXY header; empty anybody"),
     own("adminFrom", None, Networks, "",
         "who may change KV, topics, permissions and settings; empty anybody"),
-    own("brokerFrom", None, Networks, "", "who may register brokers; empty anybody"),
+    own("brokerFrom", None, Networks, "",
+        "who may register brokers and topics' queues; empty anybody"),
 
     ignored(Group::Client, "clientWorkerThreads"),
     ignored(Group::Client, "clientCallbackExecutorThreads"),

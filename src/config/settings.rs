@@ -12,6 +12,7 @@ use super::properties;
 use super::shown::{plain, shown};
 use crate::limits::{SETTINGS_UPDATE_BYTES_MAX, UPDATE_KEYS_NAMED_MAX};
 use crate::wire::HeaderKind;
+use crate::wire::code::response;
 
 /// The live subset of all settings, published in the view, with the fixed ones beside it for
 /// listing. Lives: one value in each view, never changed in place.
@@ -66,16 +67,13 @@ pub struct UpdateRefused {
     pub remark: Cow<'static, str>,
 }
 
-const SYSTEM_ERROR: i32 = 1;
-const NO_PERMISSION: i32 = 16;
-
 impl UpdateRefused {
     fn no_permission(remark: impl Into<Cow<'static, str>>) -> UpdateRefused {
-        UpdateRefused { code: NO_PERMISSION, remark: remark.into() }
+        UpdateRefused { code: response::NO_PERMISSION, remark: remark.into() }
     }
 
     fn malformed() -> UpdateRefused {
-        UpdateRefused { code: SYSTEM_ERROR, remark: "string2Properties error".into() }
+        UpdateRefused { code: response::SYSTEM_ERROR, remark: "string2Properties error".into() }
     }
 }
 

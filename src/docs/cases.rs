@@ -73,8 +73,9 @@
 //!   header is consumed once in any pieces"; `tls.rs` "a proxy header may come before tls".
 //! * `#2565` Connections are spread over the cores, however few addresses they come from:
 //!   `shard/accept.rs` "connections of few addresses are spread over the listeners".
-//! * `#7296` A stop sends what is owed: `shard/tests.rs` "the shutdown sends what is owed and
-//!   ends", "the shutdown waits no longer than its deadline"; `startup.rs` "term and int end well".
+//! * `#7296` A stop sends what is owed, also to those who go on asking: `shard/tests/stopping.rs`
+//!   "the shutdown sends what is owed and ends", "the shutdown resets nobody whose answer is under
+//!   way", "the shutdown waits no longer than its deadline"; `startup.rs` "term and int end well".
 //! * `#8358` Silence ends a connection, and the broker on it alone: `idle.scn`, `connections.scn`.
 //! * `#2164` Probes leave nothing behind: `hostile.rs`.
 //! * `#4533` No close is lost in a storm of them: `connections.scn`, `races.rs`.

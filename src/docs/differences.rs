@@ -120,8 +120,8 @@
 //!   --help`; 0 after SIGTERM: `startup.rs` "help names flags environment and exit statuses", "term
 //!   and int end well".
 //! * A graceful stop answers newer clients with code 1500 (go away) for a while. **Here:** a stop
-//!   takes no more requests, sends what is owed, and closes: `shard/tests.rs` "the shutdown sends
-//!   what is owed and ends".
+//!   takes no more requests, sends what is owed, and closes: `shard/tests/stopping.rs` "the
+//!   shutdown sends what is owed and ends".
 //!
 //! # TLS
 //!
@@ -162,11 +162,14 @@
 //!   info is of one moment while brokers come and go".
 //! * JSON nested at any depth, headers up to 16 MiB. **Here:** depth 64, headers up to 1 MiB:
 //!   `wire/header_json.rs` "deep nesting is refused without deep recursion", `hostile.rs`.
+//! * Names and addresses have any length. **Here:** up to 4096 bytes; longer ones are refused with
+//!   code 1: `hostile.rs` "names longer than any real one are refused and neither kept nor logged",
+//!   `wire/body/register/tests.rs` "a name longer than any real one refuses the registration".
 //! * Requests, connections and answers wait without a bound. **Here:** each is bounded, see
 //!   [`crate::limits`]: `shard/tests.rs` "too many unsent answers cost the largest its connection",
 //!   "a full shard closes the next connection quickly", `kv/table/tests.rs`.
 //! * Answers above 16 MiB are sent, and every client cuts the connection. **Here:** code 1 says so:
-//!   `crowds.rs`.
+//!   `crowds.rs`, `handler/desk.rs` "an answer beyond a frame is refused in words".
 //! * Bytes left in a binary header shift the body. **Here:** they are skipped:
 //!   `wire/header_binary.rs` "bytes behind the fields are passed over".
 //! * A map key with an escape and a supplementary character is refused. **Here:** read:

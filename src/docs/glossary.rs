@@ -3,7 +3,7 @@
 //! | Word | Meaning | Java |
 //! |---|---|---|
 //! | topic | A named stream of messages, spread over groups | topic |
-//! | broker | One broker process, known by cluster and address | broker |
+//! | broker | One broker process, known by group and address | broker |
 //! | group | Brokers sharing one `brokerName`: a master and its slaves | `BrokerData` |
 //! | member | A registered broker as an entry of the route table | `BrokerLiveInfo` |
 //! | cluster | A named set of groups | cluster |

@@ -19,8 +19,9 @@
 //!
 //! Everything written stands in a line of its own (padded to 128 bytes, as processors fetch lines
 //! in pairs), which tests assert for counters and lanes. There is no lock that two shards take. The
-//! view's own nodes carry counts of owners, but a reader borrows from the view it holds and counts
-//! nothing: only the writer, copying a path, does.
+//! view's own nodes carry counts of owners. A query borrows from the view and counts nothing; the
+//! writer does, copying a path, and of a shard's requests two: a heartbeat (twice, on names of its
+//! own broker) and a short list of topics (once, on the roots).
 //!
 //! A publication is one pointer for all shards. Each notices it with its next batch, takes the new
 //! view (one count up, one down, on lines that all shards share then), and goes on. With `s` shards

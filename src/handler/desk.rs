@@ -16,7 +16,7 @@ use crate::writer::lane::LaneSender;
 use crate::writer::request::{WriteAnswer, WriteOp, WriteRequest};
 
 use super::Dispatch;
-use super::reply::Reply;
+use super::reply::{Reply, refuse_oversize};
 
 /// A shard's desk. Lives: one per shard, never leaves it. Shares: its lane's ends.
 #[derive(Debug)]
@@ -71,9 +71,11 @@ impl Desk {
             remark: answer.remark.as_deref(),
             ext: ext.as_deref(),
         };
+        let before = out.len();
         let open = head.begin(self.header_kind, out);
         out.extend_from_slice(&answer.body);
         open.finish(out);
+        refuse_oversize(self.header_kind, answer.opaque, before, out);
     }
 
     /// Tells the writer, now or at a later [`Desk::flush_closed`], that a connection that sent it
@@ -147,5 +149,51 @@ impl Desk {
         let remark = "[OVERLOAD]system busy, start flow control for a while";
         reply.fail(response::SYSTEM_BUSY, remark);
         Dispatch::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::ids::ShardId;
+    use crate::limits::FRAME_BYTES_MAX;
+    use crate::wire::{Command, frame};
+    use crate::writer::lane::lanes;
+
+    /// What a peer gets if the writer answers with a body of so many bytes.
+    fn answered(body_bytes: usize) -> (i32, usize) {
+        let conn = ConnKey { shard: ShardId(0), slot: 0, generation: 0 };
+        let (mut senders, _writer) = lanes(1, Arc::new(|| ()));
+        let lane = senders.remove(0);
+        let op = WriteOp::ConnectionClosed;
+        lane.try_send(WriteRequest { conn, reply_to: Some(Opaque(7)), op }).expect("room");
+        let mut desk = Desk::new(lane, HeaderKind::Json, Arc::default(), Clock::start());
+        let answer = WriteAnswer {
+            conn,
+            opaque: Opaque(7),
+            code: 0,
+            remark: None,
+            ext: Some(vec![("masterAddr", "10.0.0.1:10911".to_owned())]),
+            body: Bytes::from(vec![b'x'; body_bytes]),
+        };
+        let mut out = b"before".to_vec();
+        desk.answer(&answer, &mut out);
+        let head = frame::next(&out[6..]).expect("a frame that is taken").expect("whole");
+        let command = Command::decode(&head, &out[6..], None).expect("decodes");
+        assert_eq!(command.opaque, Some(Opaque(7)));
+        (command.code, out.len() - 6)
+    }
+
+    #[test]
+    fn an_answer_beyond_a_frame_is_refused_in_words() {
+        let (code, bytes) = answered(FRAME_BYTES_MAX - 1024);
+        assert_eq!(code, 0);
+        let header_bytes = bytes - (FRAME_BYTES_MAX - 1024);
+        assert_eq!(answered(FRAME_BYTES_MAX - header_bytes), (0, FRAME_BYTES_MAX));
+        let (code, bytes) = answered(FRAME_BYTES_MAX - header_bytes + 1);
+        assert_eq!(code, response::SYSTEM_ERROR);
+        assert!(bytes < 1000, "{bytes}");
     }
 }

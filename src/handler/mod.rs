@@ -9,6 +9,7 @@ mod broker;
 mod cluster;
 mod desk;
 mod kv;
+mod names;
 mod reply;
 mod route;
 mod settings;
@@ -18,6 +19,7 @@ pub use access::refuse;
 pub use desk::Desk;
 
 use crate::ids::ConnKey;
+use crate::limits::NAME_BYTES_MAX;
 use crate::publish::View;
 use crate::wire::Command;
 use crate::wire::code::{self, request, response};
@@ -53,6 +55,13 @@ pub fn dispatch(
     }
     let mut call = Call { command, conn, view, desk };
     let mut reply = Reply::to(command, call.desk, out);
+    if code::is_write(command.code)
+        && let Some(field) = names::too_long(command)
+    {
+        let remark = format_args!("{field} is longer than {NAME_BYTES_MAX} bytes");
+        reply.fail(response::SYSTEM_ERROR, call.desk.text(remark));
+        return Dispatch::Done;
+    }
     match command.code {
         request::GET_ROUTEINFO_BY_TOPIC => route::query(&mut call, &mut reply),
 

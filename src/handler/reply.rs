@@ -4,7 +4,7 @@ use tracing::warn;
 
 use crate::ids::Opaque;
 use crate::limits::FRAME_BYTES_MAX;
-use crate::wire::code::response;
+use crate::wire::code::{ANSWER_TOO_LARGE, response};
 use crate::wire::{self, Command, HeaderKind};
 
 use super::Desk;
@@ -81,12 +81,21 @@ impl<'a> Reply<'a> {
         let head = wire::Reply { code, opaque: self.opaque, remark, ext };
         let open = head.begin(self.kind, self.out);
         write(self.out);
-        let bytes = open.finish(self.out);
-        if bytes > FRAME_BYTES_MAX && code == response::SUCCESS {
-            // Every client cuts the connection at such a frame.
-            self.out.truncate(before);
-            warn!(bytes, "an answer larger than 16 MiB, which no client reads, was not sent");
-            self.fail(response::SYSTEM_ERROR, "the answer is larger than 16 MiB");
-        }
+        open.finish(self.out);
+        refuse_oversize(self.kind, self.opaque, before, self.out);
     }
+}
+
+/// Puts a refusal in the place of an answer, from `before` on, that no client reads. The log needs
+/// no bound here: such an answer has cost more than its line.
+pub(super) fn refuse_oversize(kind: HeaderKind, opaque: Opaque, before: usize, out: &mut Vec<u8>) {
+    let bytes = out.len() - before;
+    if bytes <= FRAME_BYTES_MAX {
+        return;
+    }
+    warn!(bytes, "an answer larger than 16 MiB, which no client reads, was not sent");
+    out.truncate(before);
+    let remark = Some(ANSWER_TOO_LARGE);
+    let refusal = wire::Reply { code: response::SYSTEM_ERROR, opaque, remark, ext: None };
+    refusal.begin(kind, out).finish(out);
 }

@@ -41,8 +41,8 @@ impl KvTable {
 
     /// A table with `changes` applied in order, without those that do not fit: a [`KvDraft`] tells
     /// which. `None` if it would be equal to this one, so that nothing has to be written.
-    #[must_use]
-    pub fn with(&self, changes: &[KvChange]) -> Option<KvTable> {
+    #[cfg(test)]
+    pub(super) fn with(&self, changes: &[KvChange]) -> Option<KvTable> {
         let mut draft = self.draft();
         for change in changes {
             // The refusal leaves the draft as it was.

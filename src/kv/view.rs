@@ -50,7 +50,7 @@ impl KvView {
     }
 
     /// Keys and values of a namespace, in the byte order of the keys; `None` if it does not exist.
-    #[must_use]
+    #[cfg(test)]
     pub fn namespace(&self, namespace: &str) -> Option<impl Iterator<Item = (&str, &str)>> {
         self.namespaces.get(namespace).map(Namespace::iter)
     }
@@ -80,7 +80,7 @@ impl KvView {
     }
 
     /// Namespaces, empty ones included.
-    #[must_use]
+    #[cfg(test)]
     pub fn namespaces_len(&self) -> usize {
         self.size.namespaces
     }

@@ -101,7 +101,7 @@ impl Liveness {
     }
 
     /// The connection over which `member` registered last.
-    #[must_use]
+    #[cfg(test)]
     pub fn conn_of(&self, member: MemberKey) -> Option<ConnKey> {
         self.entries.get(&member).map(|entry| entry.conn)
     }
@@ -134,13 +134,13 @@ impl Liveness {
     }
 
     /// Members that are known, overdue ones included.
-    #[must_use]
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// True if nobody is known.
-    #[must_use]
+    #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

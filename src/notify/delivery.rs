@@ -13,6 +13,7 @@ use mio::{Events, Poll, Token, Waker};
 use tracing::{debug, error, warn};
 
 use crate::clock::{Clock, Tick};
+use crate::complaints::Complaints;
 use crate::ids::{BrokerAddr, Opaque};
 use crate::limits::{NOTICE_TARGETS_MAX, NOTICE_TIMEOUT_MS};
 use crate::model::Notice;
@@ -47,8 +48,9 @@ pub(super) struct Delivery {
     kind: HeaderKind,
     clock: Clock,
     counters: Arc<NoticeCounters>,
-    /// When the last complaint was written, and how many notices were lost by then.
-    complained: Option<(Tick, u64)>,
+    complaints: Complaints,
+    /// Notices that were lost when the last complaint was written.
+    complained: u64,
 }
 
 impl Delivery {
@@ -72,7 +74,8 @@ impl Delivery {
             kind,
             clock,
             counters,
-            complained: None,
+            complaints: Complaints::new(1, COMPLAINT_PAUSE_MS),
+            complained: 0,
         })
     }
 
@@ -224,12 +227,11 @@ impl Delivery {
     /// Says now and then how many notices were lost.
     fn complain(&mut self, now: Tick) {
         let (failed, dropped) = (self.counters.failed.get(), self.counters.dropped.get());
-        let (last, before) = self.complained.unwrap_or_default();
-        let is_early = self.complained.is_some() && now.since_ms(last) < COMPLAINT_PAUSE_MS;
-        if failed + dropped == before || is_early {
+        let lost = failed + dropped;
+        if lost == self.complained || self.complaints.may_write(now).is_none() {
             return;
         }
-        self.complained = Some((now, failed + dropped));
+        self.complained = lost;
         warn!(failed, dropped, "since the start, notices of a new smallest id that were not sent");
     }
 }

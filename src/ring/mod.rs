@@ -22,10 +22,8 @@
 //! | Memory | Kept by | Until |
 //! |---|---|---|
 //! | receive buffers | [`buffers`] | the ring is dropped and drained |
-//! | a buffer being sent | its slot, which owns the vector and never touches it | the send's
-//! completion |
-//! | the timer's time | a box that is rewritten only when no entry waits for submission | it is
-//! submitted |
+//! | a buffer being sent | its slot, which owns and never touches it | the send completes |
+//! | the timer's time | a box, not rewritten while an entry waits | the entry is submitted |
 //!
 //! A slot is free again only when all its operations have completed and its socket is closed, so a
 //! completion never meets a slot's next tenant; the generation in `user_data` checks that.
@@ -48,7 +46,7 @@ use io_uring::{IoUring, opcode, squeue};
 use self::buffers::Buffers;
 pub use self::buffers::Filled;
 pub use self::doorbell::Doorbell;
-pub use self::probe::{RingProblem, RingUnavailable, probe};
+pub use self::probe::{RingUnavailable, probe};
 pub use self::slots::Key;
 use self::slots::{Op, Receive, Sending, Slots, Token};
 

@@ -14,47 +14,13 @@ const KERNEL_MIN: (u32, u32) = (6, 1);
 /// rings).
 const LOCKED_BYTES_MIN: u64 = 512 << 10;
 
-/// Why there is no usable io_uring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RingProblem {
-    /// The kernel is too old, or built without io_uring.
-    Kernel,
-    /// A system setting or a sandbox forbids it.
-    Forbidden,
-    /// A resource limit is too low.
-    Limit,
-    /// The kernel said something else.
-    Other,
-}
-
-/// There is no usable io_uring; the text names the cure.
+/// There is no usable io_uring; the text is one line for the operator and names the cure.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RingUnavailable {
-    problem: RingProblem,
-    message: String,
-}
-
-impl RingUnavailable {
-    /// What kind of problem it is, for the exit code.
-    #[must_use]
-    pub fn problem(&self) -> RingProblem {
-        self.problem
-    }
-
-    /// One line for the operator, with the cure.
-    #[must_use]
-    pub fn message(&self) -> &str {
-        &self.message
-    }
-
-    fn new(problem: RingProblem, message: String) -> RingUnavailable {
-        RingUnavailable { problem, message }
-    }
-}
+pub struct RingUnavailable(String);
 
 impl fmt::Display for RingUnavailable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0)
     }
 }
 
@@ -100,7 +66,7 @@ fn check_kernel(release: &str) -> Result<(), RingUnavailable> {
         "kernel {release} is too old: Guidepost needs Linux {major_min}.{minor_min} or newer \
          (io_uring with multishot receive and deferred task work); upgrade the kernel"
     );
-    Err(RingUnavailable::new(RingProblem::Kernel, message))
+    Err(RingUnavailable(message))
 }
 
 fn check_locked(limits: &str) -> Result<(), RingUnavailable> {
@@ -111,60 +77,49 @@ fn check_locked(limits: &str) -> Result<(), RingUnavailable> {
     // "unlimited" does not parse: no limit.
     match soft {
         Some(bytes) if bytes < LOCKED_BYTES_MIN => {
+            let kib = LOCKED_BYTES_MIN >> 10;
             let message = format!(
-                "the locked-memory limit is {} KiB, {} KiB are needed: raise it \
-                 (ulimit -l, LimitMEMLOCK= in the unit, --ulimit memlock= for a container)",
-                bytes >> 10,
-                LOCKED_BYTES_MIN >> 10
+                "the locked-memory limit is {} KiB, {kib} KiB are needed: raise it \
+                 (ulimit -l {kib}, LimitMEMLOCK={LOCKED_BYTES_MIN} in the unit, --ulimit \
+                 memlock={LOCKED_BYTES_MIN} for a container)",
+                bytes >> 10
             );
-            Err(RingUnavailable::new(RingProblem::Limit, message))
+            Err(RingUnavailable(message))
         }
         _ => Ok(()),
     }
 }
 
 fn explain(refusal: &io::Error, release: &str, disabled: Option<u8>) -> RingUnavailable {
-    let (problem, cure) = match (refusal.raw_os_error(), disabled) {
-        (Some(libc::EPERM), Some(setting @ 2..)) => (
-            RingProblem::Forbidden,
-            format!("kernel.io_uring_disabled is {setting}: run sysctl kernel.io_uring_disabled=0"),
-        ),
-        (Some(libc::EPERM), Some(1)) => (
-            RingProblem::Forbidden,
+    let cure = match (refusal.raw_os_error(), disabled) {
+        (Some(libc::EPERM), Some(setting @ 2..)) => {
+            &format!("kernel.io_uring_disabled is {setting}: run sysctl kernel.io_uring_disabled=0")
+        }
+        (Some(libc::EPERM), Some(1)) => {
             "kernel.io_uring_disabled is 1: run sysctl kernel.io_uring_disabled=0, or add the \
              user's group to kernel.io_uring_group"
-                .to_owned(),
-        ),
-        (Some(libc::EPERM | libc::EACCES), _) => (
-            RingProblem::Forbidden,
+        }
+        (Some(libc::EPERM | libc::EACCES), _) => {
             "a seccomp or container profile forbids it: allow io_uring_setup, io_uring_enter and \
              io_uring_register in the profile"
-                .to_owned(),
-        ),
-        (Some(libc::ENOSYS), _) => (
-            RingProblem::Kernel,
+        }
+        (Some(libc::ENOSYS), _) => {
             "the kernel was built without CONFIG_IO_URING, or a seccomp profile hides it: use \
              another kernel, or allow io_uring_setup, io_uring_enter and io_uring_register"
-                .to_owned(),
-        ),
-        (Some(libc::EINVAL), _) => (
-            RingProblem::Kernel,
-            format!("kernel {release} lacks a feature: use Linux 6.1 or newer"),
-        ),
-        (Some(libc::ENOMEM), _) => (
-            RingProblem::Limit,
+        }
+        (Some(libc::EINVAL), _) => {
+            &format!("kernel {release} lacks a feature: use Linux 6.1 or newer")
+        }
+        (Some(libc::ENOMEM), _) => {
             "not enough memory, or the locked-memory limit is too low: raise it (ulimit -l, \
              LimitMEMLOCK=)"
-                .to_owned(),
-        ),
-        (Some(libc::EMFILE | libc::ENFILE), _) => (
-            RingProblem::Limit,
+        }
+        (Some(libc::EMFILE | libc::ENFILE), _) => {
             "no file descriptor left: raise the open-files limit (ulimit -n, LimitNOFILE=)"
-                .to_owned(),
-        ),
-        _ => (RingProblem::Other, "no known cure".to_owned()),
+        }
+        _ => "no known cure",
     };
-    RingUnavailable::new(problem, format!("io_uring is refused ({refusal}): {cure}"))
+    RingUnavailable(format!("io_uring is refused ({refusal}): {cure}"))
 }
 
 #[cfg(test)]
@@ -180,8 +135,8 @@ mod tests {
     fn an_old_kernel_is_named_with_what_is_needed() {
         for old in ["5.15.0-generic", "6.0.19", "4.18.0-553.el8.x86_64"] {
             let refusal = check_kernel(old).unwrap_err();
-            assert_eq!(refusal.problem(), RingProblem::Kernel);
-            assert!(refusal.message().contains(old) && refusal.message().contains("6.1"));
+            let text = refusal.to_string();
+            assert!(text.contains(old) && text.contains("6.1"), "{text}");
         }
         for new in ["6.1.0", "6.18.44-custom", "7.0", "unreadable"] {
             check_kernel(new).unwrap();
@@ -191,7 +146,7 @@ mod tests {
     #[test]
     fn each_refusal_names_its_cure() {
         let text = |errno, disabled| {
-            explain(&io::Error::from_raw_os_error(errno), "6.8.0", disabled).message().to_owned()
+            explain(&io::Error::from_raw_os_error(errno), "6.8.0", disabled).to_string()
         };
         assert!(text(libc::EPERM, Some(2)).contains("io_uring_disabled=0"));
         assert!(text(libc::EPERM, Some(1)).contains("io_uring_group"));
@@ -207,8 +162,7 @@ mod tests {
         let limits =
             |soft| format!("Limit  Soft  Hard  Units\nMax locked memory  {soft}  {soft}  bytes\n");
         let refusal = check_locked(&limits("65536")).unwrap_err();
-        assert_eq!(refusal.problem(), RingProblem::Limit);
-        assert!(refusal.message().contains("512 KiB"));
+        assert!(refusal.to_string().contains("ulimit -l 512"), "{refusal}");
         check_locked(&limits("8388608")).unwrap();
         check_locked(&limits("unlimited")).unwrap();
     }

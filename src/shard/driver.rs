@@ -22,13 +22,13 @@ use self::budget::Held;
 use super::ShardOptions;
 use super::access::{Access, Door};
 use super::buffers::Spares;
-use super::complaints::Complaints;
 use super::connection::{Connection, Fault};
 use super::idle::IdleWheel;
 use super::mail::Mail;
 use super::service::Service;
 use super::shutdown::{Stage, StopSignal};
 use crate::clock::{Clock, Tick};
+use crate::complaints::Complaints;
 use crate::ids::{ConnKey, ShardId};
 use crate::limits::{RECEIVE_BUFFER_BYTES, RECEIVE_BUFFERS};
 use crate::metrics::ShardCounters;
@@ -39,6 +39,9 @@ use secure::Secure;
 
 /// Events between two submissions: what has been answered should not wait long for the rest.
 const EVENTS_PER_TURN: usize = 512;
+/// Bytes of the writer's answers after which the rest of the mail waits for the next turn: long
+/// lists are copied in pieces, with queries in between.
+const MAIL_BYTES_PER_TURN: usize = 1 << 20;
 
 /// A connection and what the driver knows of it.
 struct Seat {
@@ -221,7 +224,7 @@ impl<S: Service> Driver<S> {
             self.look_at_clock();
             self.take_events();
             self.begin_handshakes();
-            self.take_mail();
+            let mail_left = self.take_mail();
             self.heed_stop();
             if self.service.flush_closed() {
                 self.look_again();
@@ -238,7 +241,9 @@ impl<S: Service> Driver<S> {
             match self.ring.turn()? {
                 // The turn has made room: ask again rather than sleep too long.
                 Turn::Idle if self.alarms.missed.is_some() => {}
-                Turn::Idle if self.secure.has_waiting() => glommio::yield_if_needed().await,
+                Turn::Idle if mail_left || self.secure.has_waiting() => {
+                    glommio::yield_if_needed().await;
+                }
                 Turn::Busy => glommio::yield_if_needed().await,
                 Turn::Idle => {
                     self.counters.sleeps.add(1);
@@ -320,8 +325,11 @@ impl<S: Service> Driver<S> {
         self.settle(key, result);
     }
 
-    fn take_mail(&mut self) {
-        while let Some(letter) = self.mail.take() {
+    /// Delivers mail; true if some is left.
+    fn take_mail(&mut self) -> bool {
+        let mut room = MAIL_BYTES_PER_TURN;
+        while room > 0 {
+            let Some(letter) = self.mail.take() else { return false };
             match letter {
                 ToShard::Answer(answer) => {
                     let key = ring_key(answer.conn);
@@ -331,12 +339,14 @@ impl<S: Service> Driver<S> {
                         continue;
                     };
                     seat.connection.lend(|| self.spares.take());
+                    room = room.saturating_sub(answer.body.len());
                     seat.connection.answered(|out| self.service.answer(answer, out));
                     self.proceed(key);
                 }
                 ToShard::Close(conn) => self.close(ring_key(conn), Reason::Expired),
             }
         }
+        true
     }
 
     fn send_output(&mut self) {

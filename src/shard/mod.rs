@@ -18,7 +18,6 @@
 pub mod accept;
 pub mod access;
 mod buffers;
-mod complaints;
 mod connection;
 mod driver;
 mod idle;

@@ -265,9 +265,21 @@ impl Channel {
     }
 
     /// True once the handshake is done.
-    #[must_use]
+    #[cfg(test)]
     pub fn is_established(&self) -> bool {
         self.established
+    }
+
+    /// Bytes of the buffer for what has come and is not understood.
+    #[must_use]
+    pub fn input_bytes(&self) -> usize {
+        self.pending.capacity()
+    }
+
+    /// Bytes that the ring does not have yet.
+    #[must_use]
+    pub fn output_bytes(&self) -> usize {
+        self.output.len()
     }
 
     /// True if nothing is sent any more.

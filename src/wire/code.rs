@@ -92,6 +92,11 @@ pub mod response {
     }
 }
 
+/// Remark in place of an answer that no client reads: every one cuts the connection at a larger
+/// frame.
+pub const ANSWER_TOO_LARGE: &str = "the answer is larger than 16 MiB";
+const _: () = assert!(crate::limits::FRAME_BYTES_MAX == 16 << 20, "a message names the limit");
+
 /// Whether a request may change a table or a broker's liveness; the others only read.
 #[must_use]
 pub fn is_write(code: i32) -> bool {

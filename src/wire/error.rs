@@ -41,20 +41,6 @@ pub enum WireError {
 }
 
 impl WireError {
-    /// A short, constant name, for counters and for limiting log lines.
-    #[must_use]
-    pub fn reason(&self) -> &'static str {
-        match self {
-            WireError::Length { foreign: Some(_), .. } => "foreign protocol",
-            WireError::Length { .. } => "frame length",
-            WireError::Kind { .. } => "header kind",
-            WireError::HeaderLength { .. } => "header length",
-            WireError::Json(_) => "json header",
-            WireError::Binary { .. } => "binary header",
-            WireError::TooManyFields => "too many fields",
-        }
-    }
-
     /// The protocol that the peer seems to speak instead, if its first bytes give it away.
     #[must_use]
     pub fn foreign(&self) -> Option<Foreign> {

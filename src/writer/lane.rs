@@ -140,7 +140,7 @@ impl LaneSender {
     }
 
     /// Answers that the writer still owes this shard.
-    #[must_use]
+    #[cfg(test)]
     pub fn in_flight(&self) -> usize {
         self.unanswered.get()
     }
@@ -155,7 +155,7 @@ impl LaneSender {
     }
 
     /// The shard whose lane this is.
-    #[must_use]
+    #[cfg(test)]
     pub fn shard(&self) -> ShardId {
         self.shard
     }
@@ -238,7 +238,7 @@ impl LaneReceivers {
     }
 
     /// Requests that wait in all lanes together.
-    #[must_use]
+    #[cfg(test)]
     pub fn len(&self) -> usize {
         let heads = self.heads.iter().flatten().count();
         heads + self.queues.iter().map(|queue| queue.len()).sum::<usize>()
@@ -254,8 +254,10 @@ impl LaneReceivers {
 /// Bytes of requests that are with the writer, all shards together. Shares: one counter between
 /// shards and writer.
 ///
-/// A request that has been read whole is always let through: refusing it would free nothing. So the
-/// bound is `bytes_max` and what the shards had already read when it was reached.
+/// A request that has been read whole is always let through: refusing it would free nothing, and
+/// frames up to [`crate::limits::LARGE_FRAME_BYTES`] are read on. So the bound is `bytes_max`, what
+/// the shards had already read when it was reached, and for each shard a full lane of such frames:
+/// 256 MiB.
 #[derive(Debug)]
 pub struct BodyBudget {
     used: CachePadded<AtomicUsize>,

@@ -6,7 +6,7 @@ use tracing::warn;
 
 use crate::limits::FRAME_BYTES_MAX;
 use crate::route::{RouteTable, RouteView, TopicList, TopicListing};
-use crate::wire::code::response;
+use crate::wire::code::{ANSWER_TOO_LARGE, response};
 
 use super::lane::Received;
 use super::request::ToShard;
@@ -51,15 +51,16 @@ impl Lists {
             self.current = Some(current);
             return None;
         }
+        if too_large {
+            warn!("a list of topics larger than 16 MiB, which no client reads, was not sent");
+        }
         let (body, view) = current.listing.finish();
         let body = if too_large { Bytes::new() } else { body.into() };
         for received in current.askers {
             let request = &received.request;
             let asker = Asker { conn: request.conn, reply_to: request.reply_to };
             let reply = if too_large {
-                // Every client cuts the connection at such a frame.
-                warn!("a list of topics larger than 16 MiB, which no client reads, was not sent");
-                Reply::refused(response::SYSTEM_ERROR, "the answer is larger than 16 MiB")
+                Reply::refused(response::SYSTEM_ERROR, ANSWER_TOO_LARGE)
             } else {
                 Reply { body: body.clone(), ..Reply::success() }
             };

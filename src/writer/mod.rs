@@ -40,6 +40,7 @@ use bytes::Bytes;
 use tracing::{debug, info};
 
 use crate::clock::{Clock, Tick};
+use crate::complaints::Complaints;
 use crate::ids::{BrokerName, ConnKey, MemberKey, Opaque, Topic};
 use crate::limits::{SMALL_BODY_BYTES_MAX, WRITE_BATCH_MAX};
 use crate::liveness::{Liveness, RunningClock};
@@ -73,6 +74,11 @@ const WAKE_MS: u64 = 500;
 /// What codes 217 and 322 are told about a body beyond [`SMALL_BODY_BYTES_MAX`].
 const BODY_TOO_LARGE: &str =
     "the body is larger than 1 MiB: more than any broker sends with this code";
+/// Lines about brokers that are written in [`NEWS_MS`]: a fleet that starts is seen, and a peer
+/// that comes and goes all the time does not push out the log of yesterday.
+const NEWS_MAX: u32 = 5_000;
+/// One minute.
+const NEWS_MS: u64 = 60_000;
 /// Longest that expiry waits for the lanes to be empty.
 const EXPIRY_DELAY_MS: u64 = 5_000;
 
@@ -126,6 +132,10 @@ pub struct Writer {
     expired: Vec<MemberKey>,
     expired_at: Tick,
     digest_seed: u64,
+    /// Lines about requests that were refused.
+    refusals: Complaints,
+    /// Lines about brokers that come and go, and what is done to them.
+    news: Complaints,
 }
 
 /// Whom to answer, if anybody.
@@ -161,6 +171,8 @@ impl Writer {
             expired: Vec::new(),
             expired_at: now,
             digest_seed: ahash::RandomState::new().hash_one(now),
+            refusals: Complaints::default(),
+            news: Complaints::new(NEWS_MAX, NEWS_MS),
         }
     }
 
@@ -338,8 +350,10 @@ impl Writer {
                 let departure = Departure { broker: broker.clone(), addr: addr.clone() };
                 if let Some(member) = self.table.unregister(&departure) {
                     self.liveness.remove(member);
-                    let what = "unregisterBroker, remove from brokerLiveTable OK";
-                    info!(%cluster, %broker, %addr, "{what}");
+                    if let Some(left_out) = self.news.may_write(now) {
+                        let what = "unregisterBroker, remove from brokerLiveTable OK";
+                        info!(left_out, %cluster, %broker, %addr, "{what}");
+                    }
                 }
                 self.answer_change(asker, Reply::success());
             }
@@ -363,7 +377,10 @@ impl Writer {
             }
             WriteOp::SetWritePerm { broker, on } => {
                 let count = self.table.set_write_perm(broker, *on).to_string();
-                info!(%broker, on, topics = count, "write permission of a group changed");
+                if let Some(left_out) = self.news.may_write(now) {
+                    let what = "write permission of a group changed";
+                    info!(left_out, %broker, on, topics = count, "{what}");
+                }
                 let name = if *on { "addTopicCount" } else { "wipeTopicCount" };
                 self.answer_change(asker, Reply::success().with(vec![(name, count)]));
             }
@@ -472,9 +489,11 @@ impl Writer {
         self.expired = expired;
     }
 
-    fn log_gone(&self, member: MemberKey, what: &str) {
-        if let Some((broker, addr)) = self.table.describe(member) {
-            info!(%broker, %addr, "{what}");
+    fn log_gone(&mut self, member: MemberKey, what: &str) {
+        if let Some((broker, addr)) = self.table.describe(member)
+            && let Some(left_out) = self.news.may_write(self.parts.clock.now())
+        {
+            info!(left_out, %broker, %addr, "{what}");
         }
     }
 

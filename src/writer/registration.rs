@@ -37,7 +37,7 @@ impl Writer {
             return self.registered_again(request, asker, member, now);
         }
         if !request.is_intact() {
-            return self.refuse_damaged(request, asker);
+            return self.refuse_damaged(request, asker, now);
         }
         let mut decoder = decoder(request, self.parts.clock.wall_ms());
         let decoded = loop {
@@ -128,7 +128,7 @@ impl Writer {
                 None => Some(Stage::Checking(digest, checking)),
                 Some(true) => Some(Stage::Decoding(digest, Box::new(decoder(request, wall_ms)))),
                 Some(false) => {
-                    self.refuse_damaged(request, asker);
+                    self.refuse_damaged(request, asker, now);
                     None
                 }
             },
@@ -168,8 +168,11 @@ impl Writer {
         self.answer(asker, reply);
     }
 
-    fn refuse_damaged(&mut self, request: &RegisterRequest, asker: Asker) {
-        info!(broker = %request.broker, addr = %request.addr, "register: crc32 differs");
+    fn refuse_damaged(&mut self, request: &RegisterRequest, asker: Asker, now: Tick) {
+        if let Some(left_out) = self.refusals.may_write(now) {
+            let RegisterRequest { broker, addr, .. } = request;
+            info!(left_out, %broker, %addr, "register: crc32 differs");
+        }
         let reply = Reply::refused(response::SYSTEM_ERROR, "crc32 not match");
         self.answer(asker, reply.with(vec![]));
     }
@@ -185,7 +188,10 @@ impl Writer {
         let body = match decoded {
             Ok(body) => body,
             Err(error) => {
-                info!(broker = %request.broker, addr = %request.addr, %error, "register refused");
+                if let Some(left_out) = self.refusals.may_write(now) {
+                    let RegisterRequest { broker, addr, .. } = request;
+                    info!(left_out, %broker, %addr, %error, "register refused");
+                }
                 let remark = format!("register broker failed: {error}");
                 return self.answer(asker, Reply::refused(response::SYSTEM_ERROR, remark));
             }
@@ -197,9 +203,9 @@ impl Writer {
             Ok(Registered { member, master, displaced }) => {
                 self.displace(&displaced);
                 self.liveness.register(member, asker.conn, timeout_ms(request), now);
-                if !known {
+                if !known && let Some(left_out) = self.news.may_write(now) {
                     let RegisterRequest { cluster, broker, addr, id, .. } = request;
-                    info!(%cluster, %broker, %addr, id = id.0, "new broker registered");
+                    info!(left_out, %cluster, %broker, %addr, id = id.0, "new broker registered");
                 }
                 self.registered_reply(master)
             }
@@ -209,10 +215,11 @@ impl Writer {
                 reply.with(vec![])
             }
             Err(Refused::Stale { displaced }) => {
-                info!(
-                    broker = %request.broker, addr = %request.addr, id = request.id.0,
-                    "register ignored: another address holds the id in a newer state"
-                );
+                if let Some(left_out) = self.refusals.may_write(now) {
+                    let RegisterRequest { broker, addr, id, .. } = request;
+                    let what = "register ignored: another address holds the id in a newer state";
+                    info!(left_out, %broker, %addr, id = id.0, "{what}");
+                }
                 self.displace(displaced.as_slice());
                 self.registered_reply(None)
             }

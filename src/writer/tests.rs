@@ -1,6 +1,7 @@
 //! The writer without threads: requests into lanes, one turn at a time, a clock that is an
 //! argument.
 
+mod lines;
 mod lists;
 mod order;
 mod pieces;

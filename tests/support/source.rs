@@ -45,6 +45,7 @@ impl Source {
     pub fn is_test_at(&self, offset: usize) -> bool {
         !self.path.starts_with("src/")
             || self.path.ends_with("/tests.rs")
+            || self.path.contains("/tests/")
             || self.tests.iter().any(|item| item.contains(&offset))
     }
 

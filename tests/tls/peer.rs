@@ -14,6 +14,10 @@ use tempfile::TempDir;
 
 use crate::support::conn::ANSWER_WITHIN;
 use crate::support::frame::{Answer, Request};
+use anybody::Anybody;
+
+#[path = "anybody.rs"]
+mod anybody;
 
 /// A folder with an authority in `ca.pem`, and certificates and keys as it is told to make.
 pub struct Shop {
@@ -235,50 +239,5 @@ impl Secure {
     /// Renews the keys, which TLS 1.3 allows at any time.
     pub fn renew_keys(&mut self) {
         self.stream.conn.refresh_traffic_keys().expect("TLS 1.3");
-    }
-}
-
-/// Trusts every server.
-#[derive(Debug)]
-struct Anybody;
-
-mod anybody {
-    use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-    use rustls::{DigitallySignedStruct, Error, SignatureScheme};
-
-    impl ServerCertVerifier for super::Anybody {
-        fn verify_server_cert(
-            &self,
-            _: &CertificateDer<'_>,
-            _: &[CertificateDer<'_>],
-            _: &ServerName<'_>,
-            _: &[u8],
-            _: UnixTime,
-        ) -> Result<ServerCertVerified, Error> {
-            Ok(ServerCertVerified::assertion())
-        }
-
-        fn verify_tls12_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn verify_tls13_signature(
-            &self,
-            _: &[u8],
-            _: &CertificateDer<'_>,
-            _: &DigitallySignedStruct,
-        ) -> Result<HandshakeSignatureValid, Error> {
-            Ok(HandshakeSignatureValid::assertion())
-        }
-
-        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-            vec![SignatureScheme::ECDSA_NISTP256_SHA256, SignatureScheme::RSA_PSS_SHA256]
-        }
     }
 }

@@ -1,8 +1,8 @@
 //! A server that is stopped and started again, and begins with the routes that it had: how long
 //! until it answers. It has to be told where to keep them, see `benches/scale`.
 
+use crate::caller::Caller;
 use crate::failure::{Failure, run_failure};
-use crate::fill::Caller;
 use crate::table::Target as Bound;
 
 use super::startup::is_complete;

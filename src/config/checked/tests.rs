@@ -202,6 +202,15 @@ fn messages_stay_short_and_on_one_line() {
 }
 
 #[test]
+fn a_password_is_not_in_the_message_that_refuses_it() {
+    for value in ["hunter2\ta\tb", "hunter2\nx"] {
+        let message = errors(&[("tls.server.keyPassword", value)]);
+        let wanted = "namesrv.conf:1: tls.server.keyPassword=(hidden) has control characters";
+        assert_eq!(message, wanted);
+    }
+}
+
+#[test]
 fn the_number_of_shards_is_left_open_unless_told() {
     assert_eq!(config(&[]).shards, 0);
     assert_eq!(config(&[("shards", "3")]).shards, 3);

@@ -7,6 +7,7 @@ use super::{Driver, Reason, seat_mut};
 use crate::limits::PARTIAL_FRAME_S_MAX;
 use crate::ring::Key;
 use crate::shard::service::Service;
+use crate::tls::Channel;
 
 /// Which bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,8 +65,7 @@ impl<S: Service> Driver<S> {
     /// one.
     pub(super) fn weigh(&mut self, key: Key) {
         let Some(seat) = seat_mut(&mut self.seats, key) else { return };
-        let holds =
-            Held { input: seat.connection.input_bytes(), output: seat.connection.output_bytes() };
+        let holds = seat.holds();
         self.held.exchange(seat.held, holds);
         seat.held = holds;
         for kind in [Kind::Input, Kind::Output] {
@@ -106,7 +106,7 @@ impl<S: Service> Driver<S> {
     pub(super) fn time_frame(&mut self, key: Key, served: bool) {
         let now_s = super::seconds(self.running);
         let Some(seat) = seat_mut(&mut self.seats, key) else { return };
-        if seat.paused || seat.connection.input_bytes() == 0 {
+        if seat.paused || seat.holds().input == 0 {
             seat.frame_since_s = None;
         } else if served || seat.frame_since_s.is_none() {
             seat.frame_since_s = Some(now_s);
@@ -115,6 +115,15 @@ impl<S: Service> Driver<S> {
 }
 
 impl super::Seat {
+    /// What the connection and its TLS hold.
+    fn holds(&self) -> Held {
+        let (connection, channel) = (&self.connection, self.channel.as_deref());
+        Held {
+            input: connection.input_bytes() + channel.map_or(0, Channel::input_bytes),
+            output: connection.output_bytes() + channel.map_or(0, Channel::output_bytes),
+        }
+    }
+
     /// The second since which it counts as silent: always, if it does not end the frame it is in.
     pub(super) fn silent_since_s(&self, now_s: u32) -> u32 {
         let late = |since: u32| now_s.saturating_sub(since) > PARTIAL_FRAME_S_MAX;
@@ -128,7 +137,8 @@ mod tests {
     use crate::ids::{ConnKey, ShardId};
     use crate::shard::connection::Connection;
     use crate::shard::driver::Seat;
-    use crate::tls::options::Mode;
+    use crate::tls::Tls;
+    use crate::tls::options::{Mode, Options};
     use crate::wire::code::Rights;
 
     #[test]
@@ -139,6 +149,21 @@ mod tests {
         assert_eq!(seat.silent_since_s(1000), 1000);
         assert_eq!(seat.silent_since_s(1001), 0);
         assert_eq!(Seat { frame_since_s: None, ..seat }.silent_since_s(1001), 1000);
+    }
+
+    #[test]
+    fn what_a_tls_channel_holds_counts_with_the_connection() {
+        let options = Options { test_mode: true, ..Options::default() };
+        let config = Tls::load(&options).unwrap().config().unwrap();
+        let mut channel = Channel::new(config).unwrap();
+        // All but the end of a record.
+        let record = [&[0x16, 3, 1, 0x40, 0][..], &[1; 10_000]].concat();
+        channel.received(&record, &mut Vec::new()).unwrap();
+        let key = ConnKey { shard: ShardId(0), slot: 0, generation: 0 };
+        let connection = Connection::new(key, Mode::Permissive, Rights::ALL);
+        let seat = Seat { channel: Some(Box::new(channel)), ..Seat::new(connection, 1000) };
+        assert!(seat.holds().input >= record.len(), "{:?}", seat.holds());
+        assert_eq!(seat.holds().output, 0);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //!
 //! A close would then reset it, and the reset may overtake, or make the peer's host throw away, the
 //! answers that were sent before. So our side is closed first; what still comes is thrown away
-//! until the peer closes its side, too, or [`PARTING_MS`] are over.
+//! until the peer closes its side, too, or [`PARTING_MS`] are over. At a stop that goes for all who
+//! were ever answered: the next query or heartbeat may be under way on any connection.
 
 use super::{Driver, Reason, seat_mut};
 use crate::limits::PARTING_MS;
@@ -21,15 +22,14 @@ impl<S: Service> Driver<S> {
     pub(super) fn part(&mut self, key: Key, reason: Reason) {
         let Some(seat) = seat_mut(&mut self.seats, key) else { return };
         let unread = match reason {
-            Reason::Malformed | Reason::Foreign | Reason::Proxy | Reason::Plain | Reason::Tls => {
-                true
-            }
-            // The peer has said its last word; or nobody waits any more.
-            Reason::Peer
-            | Reason::Idle
-            | Reason::Expired
-            | Reason::OverBudget
-            | Reason::Shutdown => false,
+            Reason::Malformed
+            | Reason::Foreign
+            | Reason::Proxy
+            | Reason::Plain
+            | Reason::Tls
+            | Reason::Shutdown => true,
+            // The peer has said its last word; or it gets none.
+            Reason::Peer | Reason::Idle | Reason::Expired | Reason::OverBudget => false,
         };
         if !unread || !seat.spoke || seat.ended {
             return self.close(key, reason);
@@ -37,9 +37,13 @@ impl<S: Service> Driver<S> {
         seat.parting = true;
         self.ring.finish(key);
         self.ring.resume(key);
+        if reason == Reason::Shutdown {
+            self.limit_parting(key);
+        }
     }
 
-    /// Bounds the time until a connection that was found at fault is closed.
+    /// Bounds the time until a connection is closed: of one at fault, whatever it is owed; at a
+    /// stop, from its last answer on.
     pub(super) fn limit_parting(&mut self, key: Key) {
         if seat_mut(&mut self.seats, key).is_some() {
             let at = self.now.after_ms(PARTING_MS);

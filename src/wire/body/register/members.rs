@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::ids::{BrokerName, Topic};
-use crate::limits::FILTER_SERVERS_MAX;
+use crate::limits::{FILTER_SERVERS_MAX, NAME_BYTES_MAX};
 use crate::model::{QueueMapping, Queues, TopicConfig};
 use crate::wire::json::{JsonError, Reader};
 
@@ -13,6 +13,8 @@ const DEFAULT_QUEUES: i32 = 16;
 const DEFAULT_PERM: i32 = crate::model::perm::READ | crate::model::perm::WRITE;
 /// Scope of a mapping that does not say (Java: `MixAll.METADATA_SCOPE_GLOBAL`).
 const DEFAULT_SCOPE: &str = "__global__";
+/// What is said of a name beyond [`NAME_BYTES_MAX`].
+const NAME_TOO_LONG: &str = "name is longer than 4096 bytes";
 
 /// Takes a `TopicConfig`. Its own name counts, not the key it stands under.
 pub(super) fn topic(reader: &mut Reader<'_>) -> Result<TopicConfig, JsonError> {
@@ -32,7 +34,13 @@ pub(super) fn topic(reader: &mut Reader<'_>) -> Result<TopicConfig, JsonError> {
         }
     }
     let name = name.ok_or(JsonError { reason: "topic without topicName", at })?;
-    Ok(TopicConfig { topic: Topic::from(&*name), queues })
+    let name = bounded(&name).map_err(|reason| JsonError { reason, at })?;
+    Ok(TopicConfig { topic: Topic::from(name), queues })
+}
+
+/// `name`, unless it is longer than any real one.
+fn bounded(name: &str) -> Result<&str, &'static str> {
+    if name.len() > NAME_BYTES_MAX { Err(NAME_TOO_LONG) } else { Ok(name) }
 }
 
 /// Reads a topic of the compressed form: name, read and write queues, permission, filter type, and
@@ -42,6 +50,7 @@ pub(super) fn topic_line(line: &[u8]) -> Result<TopicConfig, &'static str> {
     let mut parts = line.split(' ');
     let mut part = || parts.next().ok_or("topic has fewer than 5 parts");
     let (name, read, write, perm, filter) = (part()?, part()?, part()?, part()?, part()?);
+    let name = bounded(name)?;
     let number = |text: &str| text.parse::<i32>().map_err(|_| "topic's number is no number");
     if !matches!(filter, "SINGLE_TAG" | "MULTI_TAG") {
         return Err("topic's filter type is neither SINGLE_TAG nor MULTI_TAG");
@@ -78,10 +87,12 @@ pub(super) fn mapping(
     let broker = broker.ok_or(JsonError { reason: "mapping without bname", at })?;
     let topic = key.or(topic_member.as_deref());
     let topic = topic.ok_or(JsonError { reason: "mapping without topic", at })?;
+    let bounded = |name| bounded(name).map_err(|reason| JsonError { reason, at });
+    let (broker, topic) = (bounded(&broker)?, bounded(topic)?);
     Ok(QueueMapping {
         topic: Topic::from(topic),
         topic_member: topic_member.as_deref().map(String::from),
-        broker: BrokerName::from(&*broker),
+        broker: BrokerName::from(broker),
         total_queues,
         epoch,
         dirty,
@@ -134,3 +145,4 @@ pub(super) fn filter_servers(reader: &mut Reader<'_>) -> Result<Option<Vec<Strin
 }
 
 const _: () = assert!(FILTER_SERVERS_MAX == 1024, "a message names the limit");
+const _: () = assert!(NAME_BYTES_MAX == 4096, "a message names the limit");

@@ -440,3 +440,35 @@ fn an_error_quotes_at_most_40_characters_of_a_name() {
     let error = json(&text).expect_err("null").to_string();
     assert!(error.len() < 130, "{error}");
 }
+
+#[test]
+fn a_name_longer_than_any_real_one_refuses_the_registration() {
+    let name = |bytes: usize| "n".repeat(bytes);
+    let topic =
+        |name: String| configs(&format!(r#""topicConfigTable":{{"k":{{"topicName":"{name}"}}}}"#));
+    let map = |topic: String, broker: String| {
+        let info = format!(r#"{{"bname":"{broker}","totalQueues":1}}"#);
+        configs(&format!(r#""topicQueueMappingInfoMap":{{"{topic}":{info}}}"#))
+    };
+    let zip = |name: String| {
+        let line = format!("{name} 4 4 6 SINGLE_TAG {{}}");
+        let parts = [part(b"{}"), vec![0, 0, 0, 1], part(line.as_bytes()), part(b"[]")].concat();
+        let mut encoder = ZlibEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(&parts).unwrap();
+        let layout = Layout::Compressed { mapping_section: false };
+        decode(Bytes::from(encoder.finish().unwrap()), layout, NOW)
+    };
+    let longest = || name(4096);
+    assert!(json(&topic(longest())).is_ok() && zip(longest()).is_ok());
+    assert!(json(&map(longest(), longest())).is_ok());
+    for refused in [
+        json(&topic(name(4097))),
+        json(&map(name(4097), "b".into())),
+        json(&map("t".into(), name(4097))),
+        zip(name(4097)),
+    ] {
+        let error = refused.expect_err("too long").to_string();
+        assert!(error.contains("name is longer than 4096 bytes"), "{error}");
+        assert!(error.len() < 200, "{error}");
+    }
+}
