@@ -108,6 +108,12 @@ impl Named for TopicRoute {
     fn name(&self) -> &[u8] {
         &self.0.slice[..self.name_bytes()]
     }
+
+    /// The last byte: the first ones are read on the way to it.
+    #[inline]
+    fn touch(&self) -> u8 {
+        self.0.slice.last().copied().unwrap_or_default()
+    }
 }
 
 impl fmt::Debug for TopicRoute {
