@@ -170,18 +170,13 @@
 //!
 //! # Memory
 //!
-//! A topic was a pointer to a head with a counted name, 20 bytes a group, and its name once more by
-//! its number. Now it is one allocation with its name in it and 6 bytes a group (`route/topic.rs`);
-//! its number leads to it by 4 bytes of its hash. By layout a topic takes 24 bytes and its name and
-//! 6 bytes a group there, 8 and its share of a leaf in the map, 4 to 5 by its number, about 2 in
-//! each group's set: near 50 on one group, and below 20 a pair on four. The rest cannot go without
-//! unsafe code: two counts of 8 bytes and a pointer of 8.
+//! A topic was an allocation of its own, with two counts and a length of 8 bytes each, and a pointer
+//! of 8 in a leaf of the map. Now a leaf has the bytes of up to 24 topics (`route/name_map.rs`). By
+//! layout a topic takes its name and 1 byte for the name's length, 4 for its number, 6 a group
+//! (`route/topic.rs`), 4 for where it ends in its leaf, about 5 of what the leaf and the branches
+//! above it have for all, and 4 to 5 by its number: near 25 and its name on one group.
 //!
-//! Counted: 51 bytes on one group, 16.8 a pair on four. A million topics on four brokers now take
-//! 134 MiB resident, where they took 297.
-//!
-//! Resident memory was, and is, about twice the counted bytes. The likely cause, not proven: a
-//! topic that grows broker by broker moves to chunks of other sizes and leaves holes.
+//! Counted: @W1 bytes on one group (before, 48.9), @W4 a pair on four (16.3).
 //!
 //! # What is not met, or not cut
 //!

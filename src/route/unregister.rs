@@ -73,10 +73,11 @@ impl RouteTable {
     pub(super) fn change_perms(&mut self, slot: GroupSlot, change: impl Fn(i32) -> i32) -> u64 {
         let numbers = self.states[slot.index()].topics.clone();
         for number in &numbers {
-            let route = self.topic_of(TopicNumber(number)).clone();
+            let route = self.topic_of(TopicNumber(number)).to_owned();
+            let route = route.get();
             let mut queues = route.on(slot).expect("a group's topic has its queues");
             queues.perm = change(queues.perm);
-            self.set_queues(&route, slot, queues);
+            self.set_queues(route, slot, queues);
         }
         numbers.len()
     }

@@ -14,7 +14,7 @@ use super::name_map::NameMap;
 use super::topic::TopicRoute;
 
 /// Topics by name.
-pub(super) type TopicMap = NameMap<TopicRoute>;
+pub(super) type TopicMap = NameMap;
 /// Slots of groups by name. Keyed hashing, since names come from peers.
 pub(super) type GroupMap =
     imbl::GenericHashMap<BrokerName, GroupSlot, RandomState, DefaultSharedPtr>;
@@ -64,12 +64,12 @@ impl RouteView {
 
     /// The topic's route, if it has one.
     #[must_use]
-    pub fn topic(&self, topic: &str) -> Option<&TopicRoute> {
+    pub fn topic(&self, topic: &str) -> Option<TopicRoute<'_>> {
         self.topics.get(topic)
     }
 
     /// The parts of a static topic.
-    pub(super) fn mappings_of(&self, route: &TopicRoute) -> &[QueueMapping] {
+    pub(super) fn mappings_of(&self, route: TopicRoute<'_>) -> &[QueueMapping] {
         if !route.is_mapped() {
             return &[];
         }
