@@ -21,12 +21,12 @@
 //! **2026-11-30, topics are in a trie of our own, whose leaves own them** (`route/name_map.rs`);
 //! groups and clusters are in `imbl` maps. For a million topics `imbl`'s map took 55 to 190 bytes a
 //! topic, depending on their number. Before, a leaf had pointers, and each topic was an allocation
-//! with two counts and a length of 8 bytes each; a change of one topic then touched the counters of
-//! 15 others, each in a place of its own in memory. Now a leaf is one allocation with 6 to 24
-//! topics in it, and a change copies their bytes, mostly less than a kilobyte and never more than
-//! 4 KB of several topics. Branches have 4 children: with 16, a leaf that was split left as many
-//! of one or two topics. Wider branches for the upper levels alone were not made: of a look-up at
-//! a million topics the way down took a sixth, leaf and topic the rest.
+//! with a count, a length and a head of 8 bytes each; a change of one topic then touched the
+//! counters of 15 others, each in a place of its own in memory. Now a leaf is one allocation with 6
+//! to 24 topics in it, and a change copies their bytes, mostly less than a kilobyte and never more
+//! than 4 KB of several topics. Branches have 4 children: with 16, a leaf that was split left as
+//! many of one or two topics. Wider branches for the upper levels alone were not made: of a look-up
+//! at a million topics the way down took a sixth, leaf and topic the rest.
 //!
 //! **2026-11-30, a topic takes 6 bytes for a group whose numbers are small** (`route/topic.rs`).
 //! Numbers of any size fit, in a longer form. Shared values for equal queues would be shorter
