@@ -13,8 +13,8 @@ use crate::ids::Generation;
 use crate::kv::KvView;
 use crate::route::{RouteView, ViewRemains};
 
-/// Topics that are freed at a time, some tenths of a millisecond.
-const TOPICS_FREED: usize = 4096;
+/// Parts of a view that are freed at a time, some tenths of a millisecond.
+const PARTS_FREED: usize = 1024;
 /// Views that are freed in pieces at a time. When more come, whoever changes the tables is faster
 /// than the freeing; then the oldest is freed at once.
 const REMAINS_MAX: usize = 8;
@@ -85,7 +85,7 @@ impl Publisher {
         }
         // The newest first: after a small change it is freed at once, and does not wait for what a
         // large one left.
-        while self.remains.back_mut().is_some_and(|newest| newest.step(TOPICS_FREED)) {
+        while self.remains.back_mut().is_some_and(|newest| newest.step(PARTS_FREED)) {
             self.remains.pop_back();
         }
     }

@@ -43,6 +43,11 @@ impl Shard {
         handler::dispatch(&command, conn, &self.view, &mut self.desk, &mut self.out)
     }
 
+    /// What a shard does with all that has been received before it serves the first of it.
+    pub fn fetch_ahead(&self, received: &[u8]) {
+        handler::fetch_ahead(&self.view, std::iter::once(received));
+    }
+
     /// Takes one request out of the writer's lane.
     pub fn empty_lane(&mut self) {
         assert_eq!(self.take_sent(1), 1);

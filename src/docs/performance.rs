@@ -109,9 +109,13 @@
 //!
 //! A million topics against a thousand: a new topic costs 1.87 times (1.34-4.18; target 2: met), a
 //! query 2.06 times at 64 x 1 (1.24-2.18; just missed) and 5.76 times at 64 x 16 (3.79-7.73;
-//! missed). The work is the same; with a million topics asked about evenly it finds its topic in
-//! memory and not in a cache, some twenty lines a query by the layout (in memory, `lookup` shows
-//! 311 ns against 38). Fetching ahead for the queries of one batch would hide most of it.
+//! missed). That was before topics were fetched ahead, and a part of it was the generator's: it
+//! compares the first answer for each topic with what was registered, which takes it 7 us, so that
+//! the shard waited for it and got smaller batches. Once it had seen 94 topics of 100, the old
+//! build took 2.67 us at 64 x 16 instead of 3.37, in one noisy hour. The rest is memory: with a
+//! million topics asked about evenly, the old build's look-up waited for it several times in a row.
+//! At 400 000 topics, old and new build in turns on a busy machine: 3.42 and 3.54 us against 1.70
+//! and 2.02 at 64 x 16, 11.2 and 11.9 against 9.77 and 8.26 at 64 x 1.
 //!
 //! # In memory
 //!
@@ -134,8 +138,8 @@
 //! | the same two, compressed; of inflated bytes | 200 MB/s | 236 / 113 MB/s | yes / no |
 //! | `register` unchanged : new version | 1/20 | 1/40 | yes |
 //! | `lookup` hit at 10 k / 100 k / 1 M topics | 250 ns at 100 k | 38 / 92 / 311 ns | yes |
-//! | `memory` a pair, 4 brokers, 100 k / 400 k / 1 M | 40 B | 16.8 / 16.8 / 16.3 B | yes |
-//! | `memory` a pair, 1 broker, 100 k / 1 M | 40 B | 51.0 / 48.9 B | no |
+//! | `memory` a pair, 4 brokers, 100 k / 400 k / 1 M | 40 B | 11.3 / 11.3 / 10.7 B | yes |
+//! | `memory` a pair, 1 broker, 100 k / 1 M | 40 B | 26.6 / 24.4 B | yes |
 //!
 //! The host ran at about 0.7 of the speed of the hour in which the old build took 400, 303, 380 and
 //! 194 ns for the first four kinds of request; instructions, below, do not depend on that.
@@ -181,18 +185,15 @@
 //!
 //! # Memory
 //!
-//! A topic was a pointer to a head with a counted name, 20 bytes a group, and its name once more by
-//! its number. Now it is one allocation with its name in it and 6 bytes a group (`route/topic.rs`);
-//! its number leads to it by 4 bytes of its hash. By layout a topic takes 24 bytes and its name and
-//! 6 bytes a group there, 8 and its share of a leaf in the map, 4 to 5 by its number, about 2 in
-//! each group's set: near 50 on one group, and below 20 a pair on four. The rest cannot go without
-//! unsafe code: two counts of 8 bytes and a pointer of 8.
+//! A topic was an allocation of its own, with a count, a length and a head of 8 bytes each, and a
+//! pointer of 8 in a leaf of the map. Now a leaf has the bytes of up to 24 topics
+//! (`route/name_map.rs`). By layout a topic takes its name and 1 byte for the name's length, 4 for
+//! its number, 6 a group (`route/topic.rs`), 4 for where it ends in its leaf, about 5 of what the
+//! leaf and the branches above it have for all, and 4 to 5 by its number: near 25 and its name on
+//! one group.
 //!
-//! Counted: 51 bytes on one group, 16.8 a pair on four. A million topics on four brokers now take
-//! 134 MiB resident, where they took 297.
-//!
-//! Resident memory was, and is, about twice the counted bytes. The likely cause, not proven: a
-//! topic that grows broker by broker moves to chunks of other sizes and leaves holes.
+//! Counted: 24.4 to 26.6 bytes on one group (before, 48.9 to 51.0), 10.7 to 11.3 a pair on four
+//! (16.3 to 16.8). With 400 000 topics on four groups a server has 56 MiB resident (before, 69).
 //!
 //! # What is not met, or not cut
 //!

@@ -17,6 +17,7 @@ mod topic;
 
 pub use access::refuse;
 pub use desk::Desk;
+pub use route::fetch_ahead;
 
 use crate::ids::ConnKey;
 use crate::limits::NAME_BYTES_MAX;

@@ -9,7 +9,6 @@ use crate::model::{Dialect, QueueMapping, Queues, perm};
 use crate::wire::json::{put_int, put_long, put_string};
 
 use super::fragment::{Group, put_int_key};
-use super::name_map::Named;
 use super::topic::TopicRoute;
 use super::view::{GroupSlot, RouteView};
 
@@ -39,8 +38,8 @@ struct Shown<'a> {
 
 impl RouteView {
     /// Appends the `TopicRouteData` of a topic of this view to `out`.
-    pub fn write_route(&self, route: &TopicRoute, query: &RouteQuery<'_>, out: &mut Vec<u8>) {
-        let substitute = query.acting_master && !route.name().starts_with(SYNC_TOPIC_PREFIX);
+    pub fn write_route(&self, route: TopicRoute<'_>, query: &RouteQuery<'_>, out: &mut Vec<u8>) {
+        let substitute = query.acting_master && !route.name.starts_with(SYNC_TOPIC_PREFIX);
         let shown = || {
             let all = route.groups();
             let all = all.map(move |on| self.show(on.slot, on.queues, substitute));

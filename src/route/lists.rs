@@ -8,7 +8,7 @@ use crate::wire::json::{put_string, put_text};
 
 use super::answer::{close_list, put_list};
 use super::fragment::put_addrs;
-use super::name_map::{Named, PARTS};
+use super::name_map::PARTS;
 use super::topic::TopicRoute;
 use super::view::RouteView;
 
@@ -103,7 +103,7 @@ impl TopicListing {
             for route in self.view.topics.part(self.part) {
                 seen += 1;
                 if self.wanted.has(route) {
-                    put_text(&mut self.out, route.name());
+                    put_text(&mut self.out, route.name);
                     self.out.push(b',');
                 }
             }
@@ -130,7 +130,7 @@ impl TopicListing {
 }
 
 impl Wanted {
-    fn has(&self, route: &TopicRoute) -> bool {
+    fn has(&self, route: TopicRoute<'_>) -> bool {
         match self {
             Wanted::All => true,
             Wanted::OnGroups(inside) => route.groups().any(|on| inside[on.slot.index()]),

@@ -247,10 +247,10 @@ impl RouteTable {
 
     /// Stores a group's part of a static topic that is in the table.
     fn put_mapping(&mut self, slot: GroupSlot, mapping: &QueueMapping) {
-        let Some(route) = self.view.topics.get(mapping.topic.as_bytes()).cloned() else {
+        let Some(route) = self.view.topics.get(mapping.topic.as_bytes()) else {
             return;
         };
-        let old = self.view.mappings_of(&route);
+        let old = self.view.mappings_of(route);
         if old.contains(mapping) {
             return;
         }
@@ -262,7 +262,8 @@ impl RouteTable {
         self.view.mappings.insert(route.number().0, Arc::new(all));
         if !route.is_mapped() {
             let groups: GroupList = route.groups().collect();
-            self.view.topics.insert(route.with(true, &groups));
+            let mapped = route.with(true, &groups);
+            self.view.topics.insert(mapped);
         }
         self.touch(slot);
     }

@@ -20,7 +20,6 @@ use crate::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName, MemberKey, Topic
 use crate::model::{DataVersion, QueueMapping, Queues};
 
 use super::fragment::GroupParts;
-use super::name_map::Named;
 use super::table::{Member, RouteTable};
 use super::topic::{GroupList, GroupQueues};
 use super::view::{GroupSlot, RouteView};
@@ -197,7 +196,7 @@ impl RouteSnapshot {
                 (places[slot.index()], read, write, perm, sys_flag)
             });
             let mappings = self.view.mappings_of(route).iter().map(saved_mapping);
-            let name = std::str::from_utf8(route.name()).expect("made from text");
+            let name = std::str::from_utf8(route.name).expect("made from text");
             let topic = SavedTopic { name, queues: queues.collect(), mappings: mappings.collect() };
             out = append(out, &topic);
         }

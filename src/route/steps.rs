@@ -240,10 +240,11 @@ impl RouteTable {
 
     fn change_perm(&mut self, number: TopicNumber, slot: GroupSlot, change: PermChange) {
         let epoch = self.states[slot.index()].epoch;
-        let route = self.topic_of(number).clone();
+        let route = self.topic_of(number).to_owned();
+        let route = route.get();
         let mut queues = route.on(slot).expect("a group's topic has its queues");
         queues.perm = change.of(queues.perm);
-        self.set_queues(&route, slot, queues);
+        self.set_queues(route, slot, queues);
         if matches!(change, PermChange::Operator { .. }) {
             self.states[slot.index()].epoch = epoch;
         }

@@ -12,9 +12,9 @@ use crate::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName, MemberKey, Topic
 use crate::model::{DataVersion, Notice, Queues};
 
 use super::fragment::{Group, GroupParts};
-use super::name_map::{Named, Place};
+use super::name_map::Place;
 use super::steps::{Job, Steps};
-use super::topic::{GroupList, GroupQueues, TopicNumber, TopicRoute};
+use super::topic::{self, GroupList, GroupQueues, TopicNumber, TopicRoute};
 use super::view::{GroupSlot, RouteView};
 
 /// Who serves which topic. Lives: writer core only. Shares: frozen copies of `view`.
@@ -263,14 +263,14 @@ impl RouteTable {
             }
             Some(route) if route.on(slot) == Some(queues) => {}
             Some(route) => {
-                let route = route.clone();
-                self.set_queues(&route, slot, queues);
+                let route = route.to_owned();
+                self.set_queues(route.get(), slot, queues);
             }
         }
     }
 
     /// Stores a group's queues of a topic that is in the table. An equal entry is left in place.
-    pub(super) fn set_queues(&mut self, route: &TopicRoute, slot: GroupSlot, queues: Queues) {
+    pub(super) fn set_queues(&mut self, route: TopicRoute<'_>, slot: GroupSlot, queues: Queues) {
         let entry = GroupQueues { slot, queues };
         let mut groups: GroupList = route.groups().collect();
         match groups.iter_mut().find(|group| group.slot == slot) {
@@ -303,7 +303,7 @@ impl RouteTable {
                 TopicNumber(last.expect("fewer topics than 2^32"))
             }
         };
-        self.view.topics.insert(TopicRoute::new(number, topic.as_bytes(), false, entries));
+        self.view.topics.insert(topic::record(number, topic.as_bytes(), false, entries));
         for entry in entries {
             self.states[entry.slot.index()].topics.insert(number.0);
             self.touch(entry.slot);
@@ -312,7 +312,7 @@ impl RouteTable {
     }
 
     /// The topic of a number that is in use.
-    pub(super) fn topic_of(&self, number: TopicNumber) -> &TopicRoute {
+    pub(super) fn topic_of(&self, number: TopicNumber) -> TopicRoute<'_> {
         let place = self.topic_places[number.0 as usize];
         let found = self.view.topics.find(place, |route| route.number() == number);
         found.expect("a numbered topic is in the table")
@@ -327,7 +327,8 @@ impl RouteTable {
     /// Takes the queues of groups (ascending) away from a topic, with their parts of a static
     /// topic, and the topic if nothing is left.
     pub(super) fn drop_queues(&mut self, number: TopicNumber, gone: &[GroupSlot]) {
-        let route = self.topic_of(number).clone();
+        let route = self.topic_of(number).to_owned();
+        let route = route.get();
         let mut left = GroupList::new();
         let mut brokers: SmallVec<[BrokerName; 4]> = SmallVec::new();
         for entry in route.groups() {
@@ -343,7 +344,7 @@ impl RouteTable {
         }
         let mut is_mapped = false;
         if route.is_mapped() {
-            let kept = self.view.mappings_of(&route).iter();
+            let kept = self.view.mappings_of(route).iter();
             let kept = kept.filter(|mapping| !brokers.contains(&mapping.broker)).cloned();
             let kept: Vec<_> = if left.is_empty() { Vec::new() } else { kept.collect() };
             is_mapped = !kept.is_empty();
@@ -353,7 +354,7 @@ impl RouteTable {
             };
         }
         if left.is_empty() {
-            self.view.topics.remove(route.name());
+            self.view.topics.remove(route.name);
             self.free_numbers.push(number);
             return;
         }

@@ -1,7 +1,7 @@
 //! One topic with its queues on each group, in as few bytes as will do: there are millions.
 //!
 //! ```text
-//! counts | number u32 | name length u32 | name | group, group, ...
+//! name | number u32, its highest bit: is mapped | group, group, ...
 //!
 //! usual group:  slot u16 | perm u8 | flag u8 | read u8 | write u8
 //! any other:    0xffff   | slot u32 | perm i32 | flag i32 | read i32 | write i32
@@ -11,14 +11,14 @@ use std::borrow::Cow;
 use std::fmt;
 
 use smallvec::SmallVec;
-use triomphe::ThinArc;
 
 use crate::model::Queues;
 
-use super::name_map::Named;
+use super::name_map::OwnRecord;
+pub use super::name_map::Record as TopicRoute;
 use super::view::GroupSlot;
 
-/// A topic's number on the writer, for compact sets of topics.
+/// A topic's number on the writer, for compact sets of topics: below 2^31.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct TopicNumber(pub(super) u32);
 
@@ -34,89 +34,71 @@ pub struct GroupQueues {
 /// A list of groups that is changed.
 pub(super) type GroupList = SmallVec<[GroupQueues; 8]>;
 
-/// One topic: a counted pointer to one allocation.
-#[derive(Clone)]
-pub struct TopicRoute(ThinArc<Head, u8>);
-
-#[derive(Debug)]
-struct Head {
-    number: TopicNumber,
-    /// Bytes of the name, and [`MAPPED`].
-    name: u32,
-}
-
 /// Set for a static topic: its mappings are in `RouteView::mappings`.
 const MAPPED: u32 = 1 << 31;
 /// Stands where a usual group has its slot.
 const WIDE: u16 = u16::MAX;
 
-impl TopicRoute {
-    pub(super) fn new(
-        number: TopicNumber,
-        name: &[u8],
-        is_mapped: bool,
-        groups: &[GroupQueues],
-    ) -> TopicRoute {
-        let bytes = u32::try_from(name.len()).ok().filter(|bytes| *bytes < MAPPED);
-        let bytes = bytes.expect("a name comes in a frame");
-        let mut all: SmallVec<[u8; 256]> = SmallVec::from_slice(name);
-        for group in groups {
-            put_group(&mut all, group);
-        }
-        let head = Head { number, name: bytes | if is_mapped { MAPPED } else { 0 } };
-        TopicRoute(ThinArc::from_header_and_slice(head, &all))
-    }
+/// A topic to be put into the table.
+pub(super) fn record(
+    number: TopicNumber,
+    name: &[u8],
+    is_mapped: bool,
+    groups: &[GroupQueues],
+) -> OwnRecord {
+    assert!(number.0 < MAPPED, "fewer topics than 2^31");
+    let mut record = OwnRecord::named(name);
+    let mapped = if is_mapped { MAPPED } else { 0 };
+    record.put(&(number.0 | mapped).to_le_bytes());
+    groups.iter().for_each(|group| put_group(&mut record, group));
+    record
+}
 
+impl<'a> TopicRoute<'a> {
     /// The same topic with other groups.
-    pub(super) fn with(&self, is_mapped: bool, groups: &[GroupQueues]) -> TopicRoute {
-        TopicRoute::new(self.number(), self.name(), is_mapped, groups)
+    pub(super) fn with(self, is_mapped: bool, groups: &[GroupQueues]) -> OwnRecord {
+        record(self.number(), self.name, is_mapped, groups)
     }
 
-    pub(super) fn number(&self) -> TopicNumber {
-        self.0.header.header.number
+    #[inline]
+    fn parts(self) -> (u32, &'a [u8]) {
+        let (number, groups) = self.content.split_first_chunk().expect("a topic has a number");
+        (u32::from_le_bytes(*number), groups)
+    }
+
+    pub(super) fn number(self) -> TopicNumber {
+        TopicNumber(self.parts().0 & !MAPPED)
     }
 
     /// Whether it has mappings, as a static topic.
-    pub(super) fn is_mapped(&self) -> bool {
-        self.0.header.header.name & MAPPED != 0
+    pub(super) fn is_mapped(self) -> bool {
+        self.parts().0 & MAPPED != 0
     }
 
     /// The groups that serve it, in the order they came.
     #[inline]
-    pub(super) fn groups(&self) -> Groups<'_> {
-        Groups(&self.0.slice[self.name_bytes()..])
+    pub(super) fn groups(self) -> Groups<'a> {
+        Groups(self.parts().1)
     }
 
     /// The queues on one group.
-    pub(super) fn on(&self, slot: GroupSlot) -> Option<Queues> {
+    pub(super) fn on(self, slot: GroupSlot) -> Option<Queues> {
         self.groups().find(|group| group.slot == slot).map(|group| group.queues)
     }
 
     /// The name, for people.
-    pub(super) fn text(&self) -> Cow<'_, str> {
-        String::from_utf8_lossy(self.name())
-    }
-
-    #[inline]
-    fn name_bytes(&self) -> usize {
-        (self.0.header.header.name & !MAPPED) as usize
+    pub(super) fn text(self) -> Cow<'a, str> {
+        String::from_utf8_lossy(self.name)
     }
 }
 
-impl Named for TopicRoute {
-    #[inline]
-    fn name(&self) -> &[u8] {
-        &self.0.slice[..self.name_bytes()]
-    }
-}
-
-impl fmt::Debug for TopicRoute {
+impl fmt::Debug for TopicRoute<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("TopicRoute").field(&self.text()).finish()
     }
 }
 
-fn put_group(out: &mut SmallVec<[u8; 256]>, group: &GroupQueues) {
+fn put_group(out: &mut OwnRecord, group: &GroupQueues) {
     let GroupQueues { slot: GroupSlot(slot), queues } = *group;
     let Queues { read, write, perm, sys_flag } = queues;
     let usual = (|| {
@@ -126,12 +108,12 @@ fn put_group(out: &mut SmallVec<[u8; 256]>, group: &GroupQueues) {
         Some([low, high, byte(perm)?, byte(sys_flag)?, byte(read)?, byte(write)?])
     })();
     if let Some(usual) = usual {
-        return out.extend_from_slice(&usual);
+        return out.put(&usual);
     }
-    out.extend_from_slice(&WIDE.to_le_bytes());
-    out.extend_from_slice(&slot.to_le_bytes());
+    out.put(&WIDE.to_le_bytes());
+    out.put(&slot.to_le_bytes());
     for number in [perm, sys_flag, read, write] {
-        out.extend_from_slice(&number.to_le_bytes());
+        out.put(&number.to_le_bytes());
     }
 }
 
@@ -193,12 +175,13 @@ mod tests {
         #[test]
         fn what_was_put_in_is_there(
             name in any::<String>(),
-            number in any::<u32>(),
+            number in 0..MAPPED,
             is_mapped in any::<bool>(),
             groups in prop::collection::vec(group(), 0..20),
         ) {
-            let route = TopicRoute::new(TopicNumber(number), name.as_bytes(), is_mapped, &groups);
-            prop_assert_eq!(route.name(), name.as_bytes());
+            let record = record(TopicNumber(number), name.as_bytes(), is_mapped, &groups);
+            let route = record.get();
+            prop_assert_eq!(route.name, name.as_bytes());
             prop_assert_eq!(route.number(), TopicNumber(number));
             prop_assert_eq!(route.is_mapped(), is_mapped);
             prop_assert_eq!(route.groups().collect::<Vec<_>>(), groups);
@@ -209,10 +192,9 @@ mod tests {
     fn a_usual_group_takes_six_bytes() {
         let queues = Queues { read: 255, write: 8, perm: 6, sys_flag: 0 };
         let usual = GroupQueues { slot: GroupSlot(65_534), queues };
-        let route = TopicRoute::new(TopicNumber(0), b"T", false, &[usual; 3]);
-        assert_eq!(route.0.slice.len(), 1 + 3 * 6);
+        let three = record(TopicNumber(0), b"T", false, &[usual; 3]);
+        assert_eq!(three.get().content.len(), 4 + 3 * 6);
         let wide = GroupQueues { queues: Queues { read: 256, ..queues }, ..usual };
-        let route = route.with(false, &[wide]);
-        assert_eq!(route.0.slice.len(), 1 + 22);
+        assert_eq!(three.get().with(false, &[wide]).get().content.len(), 4 + 22);
     }
 }

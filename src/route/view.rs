@@ -14,7 +14,7 @@ use super::name_map::NameMap;
 use super::topic::TopicRoute;
 
 /// Topics by name.
-pub(super) type TopicMap = NameMap<TopicRoute>;
+pub(super) type TopicMap = NameMap;
 /// Slots of groups by name. Keyed hashing, since names come from peers.
 pub(super) type GroupMap =
     imbl::GenericHashMap<BrokerName, GroupSlot, RandomState, DefaultSharedPtr>;
@@ -46,15 +46,30 @@ pub struct RouteView {
     pub(super) clusters: ClusterMap,
 }
 
+/// Topics from which on [`RouteView::fetch`] is of use: a core's own caches do not hold so many.
+const TOPICS_FETCHED_MIN: usize = 32_768;
+
 impl RouteView {
+    /// Whether it is worth fetching topics before they are looked up.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.topics.len() >= TOPICS_FETCHED_MIN
+    }
+
+    /// Gets what is read of these topics into the caches, for all of them at a time. The topics
+    /// may be of any name.
+    pub fn fetch(&self, topics: &[&[u8]]) {
+        self.topics.fetch(topics);
+    }
+
     /// The topic's route, if it has one.
     #[must_use]
-    pub fn topic(&self, topic: &str) -> Option<&TopicRoute> {
+    pub fn topic(&self, topic: &str) -> Option<TopicRoute<'_>> {
         self.topics.get(topic)
     }
 
     /// The parts of a static topic.
-    pub(super) fn mappings_of(&self, route: &TopicRoute) -> &[QueueMapping] {
+    pub(super) fn mappings_of(&self, route: TopicRoute<'_>) -> &[QueueMapping] {
         if !route.is_mapped() {
             return &[];
         }

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::handler::{Desk, Dispatch, dispatch, refuse};
+use crate::handler::{Desk, Dispatch, dispatch, fetch_ahead, refuse};
 use crate::ids::ConnKey;
 use crate::publish::{Reader, View};
 use crate::shard::service::{Requests, Served, Service};
@@ -57,6 +57,10 @@ impl Service for Serving {
     fn batch<T>(&mut self, work: impl FnOnce(&mut dyn Requests) -> T) -> T {
         let desk = &mut self.desk;
         self.reader.with(|view| work(&mut Batch { view, desk }))
+    }
+
+    fn fetch_ahead<'a>(&mut self, received: impl Iterator<Item = &'a [u8]>) {
+        self.reader.with(|view| fetch_ahead(view, received));
     }
 
     fn answer(&mut self, answer: WriteAnswer, out: &mut Vec<u8>) {

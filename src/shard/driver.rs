@@ -12,6 +12,7 @@ mod secure;
 
 use std::collections::VecDeque;
 use std::io;
+use std::iter;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +43,9 @@ const EVENTS_PER_TURN: usize = 512;
 /// Bytes of the writer's answers after which the rest of the mail waits for the next turn: long
 /// lists are copied in pieces, with queries in between.
 const MAIL_BYTES_PER_TURN: usize = 1 << 20;
+/// Events taken from the ring at a time, so that what they need can be fetched for all of them at
+/// once.
+const EVENTS_AT_ONCE: usize = 32;
 
 /// A connection and what the driver knows of it.
 struct Seat {
@@ -129,6 +133,8 @@ pub(super) struct Driver<S> {
     ring: Ring,
     /// By the ring's slot.
     seats: Vec<Option<Box<Seat>>>,
+    /// Events that have been taken from the ring; empty between two turns.
+    events: Vec<Event>,
     /// Connections with output for the next turn.
     dirty: Vec<Key>,
     /// Connections in a large frame, waiting for the writer to have room.
@@ -197,6 +203,7 @@ impl<S: Service> Driver<S> {
             access: options.access,
             // Address space, not memory; so that the table never moves.
             seats: Vec::with_capacity(connections_max as usize),
+            events: Vec::with_capacity(EVENTS_AT_ONCE),
             dirty: Vec::new(),
             parked: Vec::new(),
             spares: Spares::default(),
@@ -255,31 +262,48 @@ impl<S: Service> Driver<S> {
     }
 
     fn take_events(&mut self) {
-        for _ in 0..EVENTS_PER_TURN {
-            let Some(event) = self.ring.next_event() else { return };
-            match event {
-                Event::Received(key, filled) => self.received(key, filled),
-                Event::Sent(key, buffer) => {
-                    self.counters.bytes_out.add(buffer.len() as u64);
-                    self.spares.give(buffer);
-                    if let Some(seat) = seat_mut(&mut self.seats, key) {
-                        seat.sent();
-                    }
-                    self.moved(key);
-                    self.proceed(key);
+        let mut events = std::mem::take(&mut self.events);
+        for _ in 0..EVENTS_PER_TURN / EVENTS_AT_ONCE {
+            let ring = &mut self.ring;
+            events.extend(iter::from_fn(|| ring.next_event()).take(EVENTS_AT_ONCE));
+            if events.is_empty() {
+                break;
+            }
+            let ring = &self.ring;
+            self.service.fetch_ahead(events.iter().filter_map(|event| match event {
+                Event::Received(_, filled) => Some(ring.bytes(filled)),
+                _ => None,
+            }));
+            events.drain(..).for_each(|event| self.take_event(event));
+        }
+        self.events = events;
+    }
+
+    /// Its connection may be gone by now: closed because of an event that was taken from the ring
+    /// together with this one.
+    fn take_event(&mut self, event: Event) {
+        match event {
+            Event::Received(key, filled) => self.received(key, filled),
+            Event::Sent(key, buffer) => {
+                self.counters.bytes_out.add(buffer.len() as u64);
+                self.spares.give(buffer);
+                if let Some(seat) = seat_mut(&mut self.seats, key) {
+                    seat.sent();
                 }
-                Event::SentSome(key) => self.moved(key),
-                Event::Accepted(key) => self.accepted(key),
-                Event::Ended(key, None) => self.ended(key),
-                Event::Ended(key, Some(_)) | Event::SendFailed(key, _) => {
-                    self.close(key, Reason::Peer);
-                }
-                Event::Refused => self.refused(),
-                Event::AcceptFailed(error) => self.accept_failed(&error),
-                Event::Timer => {
-                    self.alarms.armed = None;
-                    self.tend();
-                }
+                self.moved(key);
+                self.proceed(key);
+            }
+            Event::SentSome(key) => self.moved(key),
+            Event::Accepted(key) => self.accepted(key),
+            Event::Ended(key, None) => self.ended(key),
+            Event::Ended(key, Some(_)) | Event::SendFailed(key, _) => {
+                self.close(key, Reason::Peer);
+            }
+            Event::Refused => self.refused(),
+            Event::AcceptFailed(error) => self.accept_failed(&error),
+            Event::Timer => {
+                self.alarms.armed = None;
+                self.tend();
             }
         }
     }

@@ -42,6 +42,12 @@ pub trait Service {
     /// Runs `work` with the newest view. Called once a batch of received bytes.
     fn batch<T>(&mut self, work: impl FnOnce(&mut dyn Requests) -> T) -> T;
 
+    /// Prepares for the requests in what several connections have received and will be served next.
+    /// Changes nothing that anybody could see.
+    fn fetch_ahead<'a>(&mut self, received: impl Iterator<Item = &'a [u8]>) {
+        let _ = received;
+    }
+
     /// Encodes an answer of the writer.
     fn answer(&mut self, answer: WriteAnswer, out: &mut Vec<u8>);
 

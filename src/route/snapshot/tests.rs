@@ -56,7 +56,7 @@ fn shown(view: &RouteView) -> Vec<String> {
     };
     let mut all = vec![text(&|out| view.write_cluster_info(out))];
     let mut topics: Vec<_> = view.topics.iter().collect();
-    topics.sort_by_key(|route| route.name());
+    topics.sort_by_key(|route| route.name);
     for route in topics {
         for dialect in [Dialect::Legacy, Dialect::Standard] {
             let query = RouteQuery { dialect, acting_master: true, order_conf: None, zone: None };
