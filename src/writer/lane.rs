@@ -301,9 +301,9 @@ pub struct BodyLease {
     bytes: usize,
 }
 
-#[cfg(test)]
 impl BodyLease {
     /// Bytes counted.
+    #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
