@@ -64,7 +64,7 @@ impl<'a> ExtFields<'a> {
     }
 
     /// As [`ExtFields::push`], of texts that may be copies.
-    pub(crate) fn put(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> Result<(), TooMany> {
+    pub(super) fn put(&mut self, name: Cow<'a, str>, value: Cow<'a, str>) -> Result<(), TooMany> {
         match (name, value) {
             (Cow::Borrowed(name), Cow::Borrowed(value)) if self.behind.is_empty() => {
                 self.push(name, value)
@@ -98,7 +98,7 @@ impl<'a> ExtFields<'a> {
 
 /// More than [`EXT_FIELDS_MAX`] fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct TooMany;
+pub(super) struct TooMany;
 
 impl From<TooMany> for WireError {
     fn from(_: TooMany) -> WireError {
