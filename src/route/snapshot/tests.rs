@@ -54,7 +54,9 @@ fn shown(view: &RouteView) -> Vec<String> {
         write(&mut out);
         String::from_utf8(out).unwrap()
     };
-    let mut all = vec![text(&|out| view.write_cluster_info(out))];
+    let mut all: Vec<String> = view.slots.iter().flatten().map(|g| format!("{g:?}")).collect();
+    all.sort_unstable();
+    all.push(format!("{:?}", view.clusters));
     let mut topics: Vec<_> = view.topics.iter().collect();
     topics.sort_by_key(|route| route.name);
     for route in topics {
