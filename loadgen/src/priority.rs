@@ -1,5 +1,7 @@
 //! Who goes first when the generator shares a CPU with work that it measures beside.
 
+use std::process::{Command, Stdio};
+
 use rustix::process::setpriority_process;
 use thread_priority::{
     RealtimeThreadSchedulePolicy, ThreadPriority, ThreadSchedulePolicy,
@@ -36,6 +38,23 @@ pub fn at_once() -> bool {
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).is_ok()
 }
 
+/// [`at_once`] for those threads of a process whose names begin so: what else the machine does on
+/// their CPU then waits, as it would run elsewhere on a machine with more of them. Goes through
+/// `chrt` (util-linux). Returns whether it was allowed for all of them.
+pub fn at_once_for(pid: u32, name: &str) -> bool {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let named = tasks.filter(|task| {
+        let found = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
+        found.starts_with(name)
+    });
+    let mut chrt = named.map(|task| {
+        let mut command = Command::new("chrt");
+        command.args(["--fifo", "--pid", "1"]).arg(task.file_name()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    });
+    chrt.all(|allowed| allowed)
+}
+
 #[cfg(test)]
 mod tests {
     use rustix::process::getpriority_process;
@@ -63,5 +82,22 @@ mod tests {
         let (at_once, policy) = in_thread.join().unwrap();
         let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
         assert_eq!(policy == fifo, at_once);
+    }
+
+    #[test]
+    fn a_thread_of_a_process_is_found_by_its_name() {
+        let (told, tell) = std::sync::mpsc::channel();
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let body = move || {
+            told.send(()).unwrap();
+            let _ = wait.recv();
+            thread_priority::thread_schedule_policy().unwrap()
+        };
+        let thread = std::thread::Builder::new().name("at-once-77".into()).spawn(body).unwrap();
+        tell.recv().unwrap();
+        let allowed = at_once_for(std::process::id(), "at-once-7");
+        drop(done);
+        let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
+        assert_eq!(thread.join().unwrap() == fifo, allowed);
     }
 }

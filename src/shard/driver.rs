@@ -43,6 +43,11 @@ const EVENTS_PER_TURN: usize = 512;
 /// Bytes of the writer's answers after which the rest of the mail waits for the next turn: long
 /// lists are copied in pieces, with queries in between.
 const MAIL_BYTES_PER_TURN: usize = 1 << 20;
+/// What closing a connection counts as there: it takes about as long as copying so much, and a
+/// whole fleet may fall silent at once.
+const CLOSE_BYTES: usize = MAIL_BYTES_PER_TURN / 16;
+/// Received bytes after which a turn ends: answers do not wait for what large frames take.
+const BYTES_PER_TURN: usize = 64 << 10;
 /// Events taken from the ring at a time, so that what they need can be fetched for all of them at
 /// once.
 const EVENTS_AT_ONCE: usize = 32;
@@ -263,17 +268,21 @@ impl<S: Service> Driver<S> {
 
     fn take_events(&mut self) {
         let mut events = std::mem::take(&mut self.events);
-        for _ in 0..EVENTS_PER_TURN / EVENTS_AT_ONCE {
+        let (mut taken, mut bytes) = (0, 0);
+        while taken < EVENTS_PER_TURN && bytes < BYTES_PER_TURN {
             let ring = &mut self.ring;
             events.extend(iter::from_fn(|| ring.next_event()).take(EVENTS_AT_ONCE));
             if events.is_empty() {
                 break;
             }
             let ring = &self.ring;
-            self.service.fetch_ahead(events.iter().filter_map(|event| match event {
+            let received = events.iter().filter_map(|event| match event {
                 Event::Received(_, filled) => Some(ring.bytes(filled)),
                 _ => None,
-            }));
+            });
+            self.service.fetch_ahead(received.clone());
+            taken += events.len();
+            bytes += received.map(<[u8]>::len).sum::<usize>();
             events.drain(..).for_each(|event| self.take_event(event));
         }
         self.events = events;
@@ -367,7 +376,10 @@ impl<S: Service> Driver<S> {
                     seat.connection.answered(|out| self.service.answer(answer, out));
                     self.proceed(key);
                 }
-                ToShard::Close(conn) => self.close(ring_key(conn), Reason::Expired),
+                ToShard::Close(conn) => {
+                    room = room.saturating_sub(CLOSE_BYTES);
+                    self.close(ring_key(conn), Reason::Expired);
+                }
             }
         }
         true
