@@ -22,15 +22,15 @@ use guidepost::wire::HeaderKind;
 
 /// Cases and the instructions that one run of them may take: counted ones, rounded.
 const BOUNDS: [(&str, u64); 9] = [
-    ("hit, JSON", 2_530),
-    ("hit, binary", 2_140),
-    ("miss, JSON", 1_320),
-    ("miss, binary", 840),
-    ("heartbeat, JSON", 2_020),
+    ("hit, JSON", 2_610),
+    ("hit, binary", 2_220),
+    ("miss, JSON", 1_330),
+    ("miss, binary", 846),
+    ("heartbeat, JSON", 2_210),
     ("unchanged registration of 2000 topics", 285_000),
-    ("changed registration of 2000 topics", 10_700_000),
-    ("publish 1 topic", 48_000),
-    ("list of 1000 topics", 320_000),
+    ("changed registration of 2000 topics", 10_900_000),
+    ("publish 1 topic", 54_300),
+    ("list of 1000 topics", 405_000),
 ];
 const TOPICS: usize = 1_000;
 const BROKERS: usize = 4;
