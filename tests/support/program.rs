@@ -96,6 +96,17 @@ impl Program {
         self.lines.len()
     }
 
+    /// Waits for a line with this text, and forgets those before it.
+    pub fn wait_for(&self, text: &str) {
+        let deadline = Instant::now() + WITHIN;
+        while let Ok(line) = self.lines.recv_deadline(deadline) {
+            if line.contains(text) {
+                return;
+            }
+        }
+        panic!("no line with `{text}` within {WITHIN:?}");
+    }
+
     /// Sends `signal`; the exit status that follows, and the lines that were still printed.
     pub fn stop(mut self, signal: Signal) -> (Option<i32>, Vec<String>) {
         kill_process(self.pid(), signal).expect("our own child");

@@ -162,6 +162,13 @@ impl Server {
         self.started.as_ref().map(|started| started.program.pid())
     }
 
+    /// Waits for the last line that a server we started logs at its start.
+    pub fn wait_until_started(&self) {
+        if let Some(started) = &self.started {
+            started.program.wait_for("serving");
+        }
+    }
+
     /// Lines that a server we started has logged since its boot line.
     pub fn logged(&self) -> Option<usize> {
         self.started.as_ref().map(|started| started.program.logged())
