@@ -559,7 +559,7 @@ fn issue_2164_connections_that_come_and_go_leave_nothing_behind() {
         }
     }
     // The bystander has up to three descriptors that come and go. And of a thousand resets right
-    // behind half a frame, Linux 6.18 reports one or so to nobody: its frame's deadline ends it.
+    // behind half a frame, one or so is reported by nobody (Linux 6.18): it goes with idle ones.
     let is_back = |open: &Option<usize>| *open <= files.map(|count| count + 3 + 8);
     let open = look_until(Duration::from_secs(5), || attack.server.open_files(), is_back);
     assert!(is_back(&open), "{open:?} files open, {files:?} before");
