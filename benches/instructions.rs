@@ -135,7 +135,7 @@ fn registered(changed: bool, runs: usize) {
                 return;
             }
             assert!(request.is_intact());
-            let registration = bodies::registration(request, bodies::decode(request), digest);
+            let registration = request.registration(bodies::decode(request), false, digest);
             table.register(registration).expect("a known broker registers");
             if table.take_changed() {
                 publisher.publish(table.freeze(), KvView::default(), Default::default());

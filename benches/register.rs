@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fleet::CpuTime;
-use fleet::bodies::{compressed, decode, json, registration, request};
+use fleet::bodies::{compressed, decode, json, request};
 use guidepost::kv::KvView;
 use guidepost::publish::{Publisher, View};
 use guidepost::route::RouteTable;
@@ -76,7 +76,7 @@ impl Stage {
             return false;
         }
         assert!(request.is_intact());
-        let registration = registration(request, decode(request), digest);
+        let registration = request.registration(decode(request), false, digest);
         self.table.register(registration).expect("a known broker registers");
         while !self.table.is_whole() {
             self.table.step();
@@ -163,7 +163,7 @@ fn pieces(_: &mut Criterion<CpuTime>) {
                 break body;
             }
         };
-        let registration = registration(&request, body, request.digest(false, 7));
+        let registration = request.registration(body, false, request.digest(false, 7));
         applying.time(|| stage.table.register(registration).expect("a known broker registers"));
         while !stage.table.is_whole() {
             applying.time(|| stage.table.step());

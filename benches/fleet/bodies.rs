@@ -7,7 +7,6 @@ use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use guidepost::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName};
-use guidepost::route::Registration;
 use guidepost::wire::body::register::{Layout, RegisterBody, RegisterDecoder, Step};
 use guidepost::writer::request::RegisterRequest;
 
@@ -22,25 +21,6 @@ pub fn decode(request: &RegisterRequest) -> RegisterBody {
         if let Step::Done(body) = decoder.step(STEP_ENTRIES).expect("well formed") {
             return body;
         }
-    }
-}
-
-/// The two together.
-pub fn registration(request: &RegisterRequest, body: RegisterBody, digest: u128) -> Registration {
-    Registration {
-        cluster: request.cluster.clone(),
-        broker: request.broker.clone(),
-        addr: request.addr.clone(),
-        id: request.id,
-        ha_addr: request.ha_addr.clone(),
-        acting_master: request.acting_master,
-        zone: request.zone.clone(),
-        data_version: body.data_version,
-        topics: body.topics,
-        mappings: body.mappings,
-        filter_servers: body.filter_servers,
-        delete_missing_topics: false,
-        digest,
     }
 }
 

@@ -197,7 +197,8 @@ impl Writer {
             }
         };
         let known = !self.table.members_at(&request.cluster, &request.addr).is_empty();
-        let outcome = self.table.register(registration(request, body, digest));
+        let registration = request.registration(body, digest.deletes_missing, digest.digest);
+        let outcome = self.table.register(registration);
         self.check();
         let reply = match outcome {
             Ok(Registered { member, master, displaced }) => {
@@ -248,21 +249,30 @@ impl Writer {
     }
 }
 
-fn registration(request: &RegisterRequest, body: RegisterBody, digest: Digest) -> Registration {
-    Registration {
-        cluster: request.cluster.clone(),
-        broker: request.broker.clone(),
-        addr: request.addr.clone(),
-        id: request.id,
-        ha_addr: request.ha_addr.clone(),
-        acting_master: request.acting_master,
-        zone: request.zone.clone(),
-        data_version: body.data_version,
-        topics: body.topics,
-        mappings: own_mappings(body.mappings, &request.broker),
-        filter_servers: body.filter_servers,
-        delete_missing_topics: digest.deletes_missing,
-        digest: digest.digest,
+impl RegisterRequest {
+    /// What it asks of the table, with its decoded body and its digest.
+    #[must_use]
+    pub fn registration(
+        &self,
+        body: RegisterBody,
+        delete_missing_topics: bool,
+        digest: u128,
+    ) -> Registration {
+        Registration {
+            cluster: self.cluster.clone(),
+            broker: self.broker.clone(),
+            addr: self.addr.clone(),
+            id: self.id,
+            ha_addr: self.ha_addr.clone(),
+            acting_master: self.acting_master,
+            zone: self.zone.clone(),
+            data_version: body.data_version,
+            topics: body.topics,
+            mappings: own_mappings(body.mappings, &self.broker),
+            filter_servers: body.filter_servers,
+            delete_missing_topics,
+            digest,
+        }
     }
 }
 
