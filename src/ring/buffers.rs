@@ -18,6 +18,15 @@ pub struct Filled {
     owner: u32,
     id: u16,
     bytes: u32,
+    last: bool,
+}
+
+impl Filled {
+    /// True if nothing more was there to be received behind these bytes, as far as the kernel saw.
+    #[must_use]
+    pub fn is_last(&self) -> bool {
+        self.last
+    }
 }
 
 /// A ring of equal buffers shared with the kernel: it takes one for each receive and names it in
@@ -101,14 +110,15 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// The right to read buffer `id`, which a completion says holds `bytes`.
-    pub(super) fn filled(&mut self, id: u16, bytes: u32) -> Filled {
+    /// The right to read buffer `id`, which a completion says holds `bytes`, the `last` that there
+    /// were.
+    pub(super) fn filled(&mut self, id: u16, bytes: u32, last: bool) -> Filled {
         assert!(
             id < self.entries && bytes <= self.buffer_bytes,
             "the kernel names its own buffers"
         );
         self.held += 1;
-        Filled { owner: self.owner, id, bytes }
+        Filled { owner: self.owner, id, bytes, last }
     }
 
     /// Buffers that are not held by a [`Filled`].

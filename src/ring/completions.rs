@@ -92,8 +92,10 @@ impl Ring {
     }
 
     fn received(&mut self, token: Token, result: i32, flags: u32) -> Option<Event> {
-        let filled = cqueue::buffer_select(flags)
-            .map(|id| self.buffers.filled(id, u32::try_from(result).unwrap_or(0)));
+        let filled = cqueue::buffer_select(flags).map(|id| {
+            let bytes = u32::try_from(result).unwrap_or(0);
+            self.buffers.filled(id, bytes, !cqueue::sock_nonempty(flags))
+        });
         let key = self.slots.find(token);
         let slot = key.and_then(|key| self.slots.get_mut(key));
         let (Some(key), Some(slot)) = (key, slot) else {

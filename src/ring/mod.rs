@@ -42,6 +42,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use io_uring::types::{CancelBuilder, Fd, TimeoutFlags, Timespec};
 use io_uring::{IoUring, opcode, squeue};
+use rustix::event::{PollFd, PollFlags};
 
 use self::buffers::Buffers;
 pub use self::buffers::Filled;
@@ -268,6 +269,29 @@ impl Ring {
         if !slot.ended && !slot.closing {
             slot.wanted = true;
             self.receive(key);
+        }
+    }
+
+    /// Receives anew if the peer has reset the connection. To be called where the [last] bytes of
+    /// a receive leave nothing to be sent, which would find out as well.
+    ///
+    /// The kernel wakes a multishot receive once for bytes and a reset right behind them, reads the
+    /// bytes, and may then wait for ever (Linux 6.18; liburing #1549 is its like for Unix sockets).
+    /// Costs a system call, and nothing to those who answer what they receive.
+    ///
+    /// [last]: Filled::is_last
+    pub fn look_for_reset(&mut self, key: Key) {
+        let Some(slot) = self.slots.get(key).filter(|slot| !slot.closing) else { return };
+        // Needed and sound: as in `peer`.
+        let socket = unsafe { BorrowedFd::borrow_raw(slot.socket) };
+        let broken = PollFlags::HUP | PollFlags::ERR;
+        let mut polled = [PollFd::new(&socket, PollFlags::empty())];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        // An error leaves no flag; the idle time-out remains.
+        let _ = rustix::event::poll(&mut polled, Some(&now));
+        if slot.wanted && polled[0].revents().intersects(broken) {
+            self.pause(key);
+            self.resume(key);
         }
     }
 

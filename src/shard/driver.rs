@@ -342,9 +342,13 @@ impl<S: Service> Driver<S> {
                 }
             }
         }
+        let last = filled.is_last();
         ring.give_back(filled);
         self.settle(key, result);
         self.progressed(key, progress);
+        if last && seat_mut(&mut self.seats, key).is_some_and(|seat| seat.flushed()) {
+            self.ring.look_for_reset(key);
+        }
     }
 
     /// Serves what was held back by a stall.
