@@ -79,9 +79,16 @@ final class NameServer {
         return program.awaitEnd(STOP_SECONDS);
     }
 
-    /** Ends it as a power failure would: no signal handler runs. */
-    void kill() {
+    /**
+     * Ends it as a power failure would: no signal handler runs. Waits for its port, too, which the
+     * kernel closes some milliseconds after the process is gone where that had an io_uring: who
+     * starts it again would else take the old listener for the new one.
+     */
+    void kill() throws Exception {
         program.kill();
+        Expect.within(STOP_SECONDS, name + " killed, on port " + port, "port closed",
+            () -> Setup.accepts(port) ? "accepting connections" : "port closed",
+            "port closed"::equals);
     }
 
     /** Its program, or null when it is not ours or was not started. */
