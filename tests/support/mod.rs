@@ -9,6 +9,7 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of this")]
 
+pub mod attack;
 pub mod conn;
 pub mod expect;
 pub mod frame;
