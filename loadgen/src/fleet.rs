@@ -65,7 +65,13 @@ impl Fleet {
 
     /// Brokers that hold a topic.
     pub fn brokers_of(&self, topic: u32) -> impl Iterator<Item = u32> + '_ {
-        (0..self.route_width).map(move |step| (topic % self.brokers + step) % self.brokers)
+        let first = self.group_of(topic);
+        (0..self.route_width).map(move |step| (first + step) % self.brokers)
+    }
+
+    /// Number, below that of the brokers, of the set of brokers that hold a topic.
+    pub fn group_of(&self, topic: u32) -> u32 {
+        topic % self.brokers
     }
 
     /// Topics that a broker holds.

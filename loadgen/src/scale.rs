@@ -39,8 +39,7 @@ use crate::run::{Load, Target, run};
 use crate::stop::Stop;
 use crate::table::{self, Finding};
 
-/// Topics asked about while times count: few enough for the warm-up to see them all, since the
-/// first answer of each is compared with the registration, which takes the generator a while.
+/// Topics asked about while times count: few enough for the warm-up to see them all.
 const TOPICS_ASKED: u32 = 256;
 /// Queries a second while times count. The generator then needs less than half of its CPU.
 const RATE: f64 = 4000.0;
