@@ -79,6 +79,9 @@ pub struct LifeArgs {
     /// CPUs of the generator, such as 1 or 2,3
     #[arg(long, value_delimiter = ',')]
     pub pin: Vec<usize>,
+    /// Let clients preempt whatever else runs on their CPUs, as root or with CAP_SYS_NICE
+    #[arg(long)]
+    pub at_once: bool,
     #[command(flatten)]
     #[expect(missing_docs, reason = "documented where it is defined")]
     pub from: SourceArgs,
@@ -267,6 +270,7 @@ impl LifeArgs {
             cooldown_seconds: self.cooldown,
             threads: self.threads,
             pin: self.pin.clone(),
+            at_once: self.at_once,
             lateness_bound_us: self.lateness_bound_us,
             sources: self.from.sources(server, connections)?,
             ending: self.from.ending,

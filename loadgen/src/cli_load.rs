@@ -96,6 +96,9 @@ pub struct LoadArgs {
     /// CPUs of the generator, such as 1 or 2,3
     #[arg(long, value_delimiter = ',')]
     pub pin: Vec<usize>,
+    /// Preempt whatever else runs on its CPUs, as root or with CAP_SYS_NICE
+    #[arg(long)]
+    pub at_once: bool,
 }
 
 impl LoadArgs {
@@ -125,6 +128,13 @@ impl LoadArgs {
                 self.threads, self.connections
             )));
         }
+        let rate = self.rate(default_rate)?;
+        if self.at_once && rate.is_none() {
+            return Err(usage(
+                "--at-once in a closed loop, which never sleeps, would leave nothing of its CPUs: \
+                 leave it out, or give --rate",
+            ));
+        }
         Ok(Load {
             connections: self.connections,
             depth: self.depth as usize,
@@ -137,14 +147,14 @@ impl LoadArgs {
             topics,
             misses: self.misses,
             seed: self.seed,
-            rate: self.rate(default_rate)?,
+            rate,
             arrivals: self.arrivals,
             shape: self.ramp.clone(),
             threads: self.threads,
             timeout_ms: self.timeout_ms,
             lateness_bound_us: self.lateness_bound_us,
             pin: self.pin.clone(),
-            at_once: false,
+            at_once: self.at_once,
         })
     }
 }
@@ -189,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_needs_a_rate_and_a_trace_has_its_own() {
+    fn a_ramp_and_going_at_once_need_a_rate_and_a_trace_has_its_own() {
         let file = std::env::temp_dir().join(format!("loadgen-trace-{}", std::process::id()));
         std::fs::write(&file, "0 100\n5 300\n").unwrap();
         let load = |more: &str| {
@@ -201,6 +211,8 @@ mod tests {
         let trace = format!("--ramp trace:{}", file.display());
         assert_eq!(load(&trace), Ok(Some(200.0)));
         assert!(load(&format!("{trace} --rate 5")).unwrap_err().contains("leave out --rate"));
+        assert!(load("--at-once").unwrap_err().contains("give --rate"));
+        assert!(load("--at-once --rate 7").is_ok());
         assert!(load("--ramp stairs:3").unwrap_err().contains("add --rate"));
         assert_eq!(load("--ramp stairs:3 --rate 7"), Ok(Some(7.0)));
         std::fs::remove_file(file).unwrap();

@@ -27,6 +27,7 @@ use loadgen::live::{Live, Onlooker as _};
 use loadgen::output::{self, OutputArgs};
 use loadgen::page::page;
 use loadgen::preflight;
+use loadgen::priority;
 use loadgen::probe::probe;
 use loadgen::process::Process;
 use loadgen::record::{Record, Run, Server};
@@ -189,6 +190,7 @@ fn prepare(args: &MeasureArgs, default_rate: Option<f64>) -> Result<Prepared<'_>
     };
     let cpus_before_pinning = limits::cpus_allowed();
     confine(&load.pin, process.as_ref())?;
+    warn_of_priority(load.at_once);
     let held = (!fleet_args.no_fill).then(|| fill(address, &fleet, &stop)).transpose()?;
     if let Some(held) = &held {
         println!("{}", report::fill_words(&fleet, &held.report));
@@ -198,6 +200,16 @@ fn prepare(args: &MeasureArgs, default_rate: Option<f64>) -> Result<Prepared<'_>
     let target = Target { label: output.label.clone(), address, expect, process };
     let version = probe(address, "loadgen-probe")?.version;
     Ok(Prepared { output, version, host, stop, fleet, load, held, target, cpus_before_pinning })
+}
+
+/// Says where `--at-once` has no effect.
+fn warn_of_priority(at_once: bool) {
+    if at_once && !priority::may_go_at_once() {
+        eprintln!(
+            "warning: --at-once is not allowed here: run as root or with CAP_SYS_NICE (setcap \
+             cap_sys_nice+ep), and with real-time budget in the control group"
+        );
+    }
 }
 
 /// Keeps all our threads, also those that only look on, off the server's CPU.
@@ -401,6 +413,7 @@ fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
     };
     let version = probe(address, "loadgen-probe")?.version;
     confine(&course.pin, process.as_ref())?;
+    warn_of_priority(course.at_once);
     println!("{}", setting.words());
     fitted.iter().for_each(|words| println!("scaled down: {words}"));
     let connections = setting.other_connections() + u64::from(setting.client_connections);

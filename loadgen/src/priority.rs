@@ -38,6 +38,11 @@ pub fn at_once() -> bool {
     set_thread_priority_and_policy(thread_native_id(), ThreadPriority::Min, fifo).is_ok()
 }
 
+/// Whether threads of ours may go [`at_once`], tried with one.
+pub fn may_go_at_once() -> bool {
+    std::thread::spawn(at_once).join().unwrap_or(false)
+}
+
 /// [`at_once`] for those threads of a process whose names begin so: what else the machine does on
 /// their CPU then waits, as it would run elsewhere on a machine with more of them. Goes through
 /// `chrt` (util-linux). Returns whether it was allowed for all of them.

@@ -47,6 +47,7 @@ fn course() -> Course {
         cooldown_seconds: 0.2,
         threads: 1,
         pin: Vec::new(),
+        at_once: false,
         lateness_bound_us: 60_000_000,
         sources: Sources::default(),
         ending: Ending::Fin,

@@ -34,6 +34,7 @@ use crate::limits;
 use crate::live::Onlooker;
 use crate::measure::{Errors, Measured, Window, histogram, nanos};
 use crate::preflight;
+use crate::priority;
 use crate::record::{Run, Times};
 use crate::run::Target;
 use crate::sources::{self, Ending, Sources};
@@ -63,6 +64,8 @@ pub struct Course {
     pub threads: u32,
     /// The CPUs of the threads, one each, again from the first when there are too few.
     pub pin: Vec<usize>,
+    /// Whether clients have their CPUs the moment they want them, if the system allows it.
+    pub at_once: bool,
     /// The generator's lateness p99.9 above which the run says nothing.
     pub lateness_bound_us: u64,
     /// Where connections come from.
@@ -294,6 +297,8 @@ fn perform(
             let alive = alive.clone();
             let (gate, looked) = mpsc::channel::<()>();
             gates.push(gate);
+            // Those with large frames do not sleep between them, and nobody times them so exactly.
+            let at_once = course.at_once && are_clients(&seats);
             let driver = Driver {
                 origin,
                 target: target.address,
@@ -304,6 +309,8 @@ fn perform(
             };
             let body = move || {
                 limits::pin_to_one_of(&course.pin, index)?;
+                // Where it is refused, the lateness shows what that costs.
+                let _ = at_once && priority::at_once();
                 let ended = driver.run(seats);
                 drop(alive); // tells the sampler that there is nothing more to wait for
                 // Not before the last look: an ended thread has no CPU time to look at. And not
@@ -341,8 +348,11 @@ fn perform(
 /// What a thread is going to time. Room for one timing takes a megabyte, which counts when there
 /// are many threads of clients.
 fn timings(seats: &[Seat]) -> &'static [Timing] {
-    let clients = seats.iter().all(|seat| matches!(seat.role, Role::Client(_)));
-    if clients { &Timing::OF_QUERIES } else { &Timing::ALL }
+    if are_clients(seats) { &Timing::OF_QUERIES } else { &Timing::ALL }
+}
+
+fn are_clients(seats: &[Seat]) -> bool {
+    seats.iter().all(|seat| matches!(seat.role, Role::Client(_)))
 }
 
 type Threads<'scope> = Vec<std::thread::ScopedJoinHandle<'scope, Result<Outcome, Failure>>>;
