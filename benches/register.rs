@@ -11,7 +11,8 @@
 //! Then the pieces that the writer makes of a registration near the frame limit, all queues new:
 //! how long they take together, and the longest one, which a heartbeat waits for.
 //!
-//! Times are CPU times of one thread. Run with `cargo bench --bench register`.
+//! Both are printed whatever cases are asked for. Times are CPU times of one thread. Run with
+//! `cargo bench --bench register`.
 #![allow(missing_docs, reason = "the macros of criterion make public items")]
 
 mod fleet;

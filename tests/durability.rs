@@ -224,8 +224,12 @@ fn a_damaged_route_snapshot_costs_the_routes_and_nothing_else() {
     }
     let mut server = Server::start(&[("routeSnapshotPath", "routes.snapshot")]);
     let broker = Registration::new("warm", "10.24.1.2:10911", 0, "warm", &["warm-3", "warm-4"]);
-    assert_eq!(server.connect().ask(broker.request()).code(), 0);
+    // Its connection is kept: with it the broker would leave, and not be in the snapshot.
+    let mut conn = server.connect();
+    assert_eq!(conn.ask(broker.request()).code(), 0);
     server.stop_and_start();
+    let kept = server.connect().ask(Request::new(105).ext("topic", "warm-3"));
+    assert_eq!(kept.code(), 0, "whole, it holds the route");
     server.kill_and_start(|folder| {
         let path = folder.join("routes.snapshot");
         let mut bytes = fs::read(&path).expect("it is there");

@@ -8,6 +8,7 @@ use hdrhistogram::Histogram;
 
 use crate::compare::Spread;
 use crate::failure::Failure;
+use crate::measure::ERROR_KINDS;
 use crate::process::mebibytes;
 use crate::record::{Record, Run, Verdict, errors_words};
 use crate::tape::Timing;
@@ -136,7 +137,7 @@ impl FromStr for Assertion {
             .find(|(sign, _)| rest.starts_with(sign))
             .ok_or_else(|| wrong("no such operator".into()))?;
         let name = name.trim();
-        let figure = figure(name).ok_or_else(|| wrong(format!("no figure '{name}'")))?;
+        let figure = figure(name).ok_or_else(|| wrong(no_figure(name)))?;
         let value = rest[sign.len()..].trim();
         let (number, unit) = if matches!(figure, Figure::Time(..)) {
             let unit = UNITS.into_iter().find(|unit| value.ends_with(unit.name));
@@ -152,6 +153,13 @@ impl FromStr for Assertion {
     }
 }
 
+fn no_figure(name: &str) -> String {
+    match name.strip_prefix("errors.") {
+        Some(kind) => format!("no kind of error '{kind}', but {}", ERROR_KINDS.join(", ")),
+        None => format!("no figure '{name}'"),
+    }
+}
+
 fn figure(name: &str) -> Option<Figure> {
     match name {
         "rate" => return Some(Figure::Rate),
@@ -162,7 +170,7 @@ fn figure(name: &str) -> Option<Figure> {
         _ => {}
     }
     if let Some(kind) = name.strip_prefix("errors.") {
-        return Some(Figure::Errors(Some(kind.to_owned())));
+        return ERROR_KINDS.contains(&kind).then(|| Figure::Errors(Some(kind.to_owned())));
     }
     let prefixed = Timing::ALL
         .into_iter()
@@ -374,6 +382,7 @@ mod tests {
             ("p99=1ms", "no such operator"),
             ("p101<1ms", "no figure 'p101'"),
             ("latency<1ms", "no figure 'latency'"),
+            ("errors.timeout<=2", "but time-out, lost"),
             ("p99<2", "needs a unit"),
             ("p99<ms", "is no value"),
             ("errors==none", "is no value"),

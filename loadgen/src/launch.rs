@@ -21,11 +21,10 @@ const PORT: &str = "{port}";
 /// A JVM on a busy machine takes its time.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 const STOP_TIMEOUT: Duration = Duration::from_secs(15);
-/// How often a starting server is asked, which bounds how exactly its start is known.
+/// How often a server that starts or stops is looked at, which bounds how exactly that is known.
 const ASK_EVERY: Duration = Duration::from_millis(1);
 /// A server that has just opened its port may take a moment.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// What is shown of the log of a server that did not start.
 const LOG_TAIL_BYTES: usize = 600;
 
@@ -138,6 +137,37 @@ impl Server {
         Ok(now.since(&now).rss_bytes)
     }
 
+    /// Stops it; how long that took, to the millisecond.
+    ///
+    /// # Errors
+    /// When it has not ended in time; it is killed then.
+    pub fn stop(mut self) -> Result<Duration, Failure> {
+        let began = Instant::now();
+        if self.ends_by_itself() {
+            return Ok(began.elapsed());
+        }
+        let (name, seconds) = (&self.name, STOP_TIMEOUT.as_secs());
+        Err(run_failure(format!(
+            "{name} did not stop within {seconds} s of SIGTERM, and was killed"
+        )))
+    }
+
+    /// Sends SIGTERM, and waits for its end. False when that takes too long.
+    fn ends_by_itself(&mut self) -> bool {
+        // All of this may fail only because the server is gone already.
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let asked = Instant::now();
+        while asked.elapsed() < STOP_TIMEOUT {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return true;
+            }
+            std::thread::sleep(ASK_EVERY);
+        }
+        false
+    }
+
     fn wait_for_answer(&mut self, began: Instant, log: &Path) -> Result<(), Failure> {
         while began.elapsed() < START_TIMEOUT {
             if answers(self.address) {
@@ -156,19 +186,10 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // All of this may fail only because the server is gone already.
-        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
-            let _ = kill_process(pid, Signal::TERM);
+        if !self.ends_by_itself() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
-        let asked = Instant::now();
-        while asked.elapsed() < STOP_TIMEOUT {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
-            std::thread::sleep(LOOK_EVERY);
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -223,7 +244,10 @@ mod tests {
     fn a_server_that_ends_at_once_is_reported_with_what_it_said() {
         let logs = log_folder();
         let recipe: Recipe = "broken=ls /not/there/{port}".parse().unwrap();
-        let text = recipe.start(26_990, &logs, None).unwrap_err().to_string();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let text = recipe.start(port, &logs, None).unwrap_err().to_string();
         assert!(text.contains("broken ended") && text.contains("/not/there/"), "{text}");
         fs::remove_dir_all(logs).unwrap();
     }

@@ -449,7 +449,7 @@ fn live_fleet(args: &LifeArgs) -> Result<Outcome, Failure> {
     };
     let class = format!("{:?}", args.class).to_lowercase();
     println!("class {class}: {verdict}");
-    Ok(outcome)
+    told(Ok(outcome), story.failed, interrupted)
 }
 
 fn compare_with_floor(args: &CompareArgs) -> Result<Outcome, Failure> {

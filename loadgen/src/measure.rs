@@ -86,6 +86,30 @@ pub struct Errors {
     pub examples: Vec<String>,
 }
 
+/// All kinds of error, as they are counted.
+pub const ERROR_KINDS: [&str; 20] = [
+    "time-out",
+    "lost",
+    "unsent",
+    "wrong content",
+    "code 0",
+    "code 1",
+    "code 2",
+    "code 17",
+    "another code",
+    "closed",
+    "reset",
+    "socket",
+    "malformed",
+    "opaque",
+    "silent",
+    "refused",
+    "connect time-out",
+    "not connected",
+    "went back",
+    "never shown",
+];
+
 impl Errors {
     /// Counts one error.
     pub fn note(&mut self, kind: &'static str, example: impl FnOnce() -> String) {
@@ -96,6 +120,7 @@ impl Errors {
     }
 
     fn add(&mut self, kind: &'static str, count: u64) {
+        debug_assert!(ERROR_KINDS.contains(&kind), "{kind} could not be demanded");
         *self.by_kind.entry(kind).or_default() += count;
     }
 
@@ -212,8 +237,8 @@ mod tests {
     #[test]
     fn merging_errors_counts_all_and_keeps_examples() {
         let (mut one, mut two) = (Errors::default(), Errors::default());
-        one.note("code", || "a".into());
-        two.note("code", || "b".into());
+        one.note("code 1", || "a".into());
+        two.note("code 1", || "b".into());
         one.merge(two);
         assert_eq!((one.total(), one.examples.len()), (2, 2));
     }

@@ -45,19 +45,20 @@ pub fn may_go_at_once() -> bool {
 
 /// [`at_once`] for those threads of a process whose names begin so: what else the machine does on
 /// their CPU then waits, as it would run elsewhere on a machine with more of them. Goes through
-/// `chrt` (util-linux). Returns whether it was allowed for all of them.
+/// `chrt` (util-linux). Returns whether there are such threads, and it was allowed for all of them.
 pub fn at_once_for(pid: u32, name: &str) -> bool {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let named = tasks.filter(|task| {
         let found = std::fs::read_to_string(task.path().join("comm")).unwrap_or_default();
         found.starts_with(name)
     });
-    let mut chrt = named.map(|task| {
+    let mut found = 0;
+    let mut chrt = named.inspect(|_| found += 1).map(|task| {
         let mut command = Command::new("chrt");
         command.args(["--fifo", "--pid", "1"]).arg(task.file_name()).stderr(Stdio::null());
         command.status().is_ok_and(|status| status.success())
     });
-    chrt.all(|allowed| allowed)
+    chrt.all(|allowed| allowed) && found > 0
 }
 
 #[cfg(test)]
@@ -101,6 +102,7 @@ mod tests {
         let thread = std::thread::Builder::new().name("at-once-77".into()).spawn(body).unwrap();
         tell.recv().unwrap();
         let allowed = at_once_for(std::process::id(), "at-once-7");
+        assert!(!at_once_for(std::process::id(), "nobody-"), "nothing is done for nobody");
         drop(done);
         let fifo = ThreadSchedulePolicy::Realtime(RealtimeThreadSchedulePolicy::Fifo);
         assert_eq!(thread.join().unwrap() == fifo, allowed);

@@ -16,6 +16,7 @@ mod size;
 mod startup;
 mod writes;
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -130,6 +131,12 @@ pub fn scale(args: &ScaleArgs, stop: &Stop) -> Result<bool, Failure> {
     let measured = stage.measure();
     println!("\n{}", Finding::head());
     stage.findings.iter().for_each(|finding| println!("{}", finding.row()));
+    if stage.waits.get() {
+        println!(
+            "generator and '{SHARD_THREADS}' threads may not go before other work on their CPUs, \
+             which is in the times: run as root, with chrt (util-linux) and real-time budget"
+        );
+    }
     stage.invalid.iter().for_each(|why| println!("INVALID: {why}"));
     if let Err(failure) = &measured {
         println!("INCOMPLETE: {failure}");
@@ -145,6 +152,9 @@ struct Stage<'a> {
     cpus: Vec<usize>,
     /// Brokers that are only there: they tell that they are alive before each run.
     held: Vec<Registrar>,
+    /// Whether the server's threads wait for what else the machine does, as they must where they
+    /// may not go first.
+    waits: Cell<bool>,
     findings: Vec<Finding>,
     invalid: Vec<String>,
     /// What ended the rounds before their number.
@@ -164,7 +174,8 @@ impl Over<'_> {
 impl<'a> Stage<'a> {
     fn new(args: &'a ScaleArgs, stop: &'a Stop, cpus: Vec<usize>) -> Self {
         let (held, findings, invalid) = (Vec::new(), Vec::new(), Vec::new());
-        Self { args, stop, cpus, held, findings, invalid, ended_by: None }
+        let waits = Cell::new(args.part.is_timed() && !priority::may_go_at_once());
+        Self { args, stop, cpus, held, waits, findings, invalid, ended_by: None }
     }
 
     fn measure(&mut self) -> Result<(), Failure> {
@@ -214,9 +225,8 @@ impl<'a> Stage<'a> {
         let logs = self.args.bench.logs.clone().unwrap_or_else(launch::log_folder);
         let port = self.args.bench.first_port.saturating_add(number);
         let server = self.args.server.start(port, &logs, Some(&self.cpus))?;
-        if self.args.part.is_timed() {
-            // Where it is refused, quiet runs show as well what the machine does besides.
-            let _ = priority::at_once_for(server.process.pid, SHARD_THREADS);
+        if self.args.part.is_timed() && !priority::at_once_for(server.process.pid, SHARD_THREADS) {
+            self.waits.set(true);
         }
         Ok(server)
     }

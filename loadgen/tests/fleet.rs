@@ -88,7 +88,10 @@ fn a_right_server_passes_with_every_kind_of_request_and_peer() {
     let mut setting = Setting { zone_share: 0.3, idle: 3, compressed_share: 1.0, ..setting() };
     // As many as it takes to have some of each kind.
     setting.fleet.brokers = 8;
-    let story = story_of(&town, setting);
+    // So long, what was asked at the end is answered on a busy machine as well.
+    let course = Course { cooldown_seconds: 1.5, ..course() };
+    let setting = Arc::new(setting.checked().unwrap());
+    let story = live(&setting, &course, &target(&town), &Stop::default(), &mut Nobody).unwrap();
     is_clean(&story);
     let answers = &story.run.totals.answers;
     for kind in ["hit", "miss", "registration", "heartbeat", "version query", "probe"] {
@@ -102,7 +105,9 @@ fn a_right_server_passes_with_every_kind_of_request_and_peer() {
     let polls = answers["hit"] + answers["miss"];
     assert!((470..=490).contains(&polls), "{polls} polls");
     assert!((20..90).contains(&answers["miss"]), "{answers:?}");
-    let churn = story.run.totals.counts["silent connections"];
+    let counts = &story.run.totals.counts;
+    let late = counts.get("silent connections left out as the last was not made").unwrap_or(&0);
+    let churn = counts["silent connections"] + late;
     // 20 a second, and 3 that stay.
     assert!((36..=45).contains(&churn), "{churn} silent connections");
     let state = town.state.lock().unwrap();
@@ -294,8 +299,10 @@ fn a_restart_that_is_not_due_in_the_run_is_not_made() {
 #[test]
 fn a_restart_command_that_does_not_return_is_ended_soon_after_the_run() {
     let begin = Instant::now();
-    let failure = story_with_command(0.3, 0.0, "sleep 600; true").err().unwrap().to_string();
+    let story = story_with_command(0.3, 0.0, "sleep 600; true").unwrap();
+    let failure = story.failed.unwrap().to_string();
     assert!(failure.contains("in the background"), "{failure}");
+    assert!(story.run.totals.answers["hit"] > 0, "what was measured is kept");
     assert!(begin.elapsed() < Duration::from_secs(60));
 }
 

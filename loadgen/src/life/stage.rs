@@ -86,6 +86,8 @@ pub struct Story {
     pub fill: FillReport,
     /// Times with lost connections.
     pub gaps: Vec<Gap>,
+    /// What the restart command failed with.
+    pub failed: Option<Failure>,
 }
 
 impl Story {
@@ -134,8 +136,8 @@ pub fn live(
     threads.extend(making.silent());
     threads.retain(|seats| !seats.is_empty());
     let made = Made { threads, world, connecting };
-    let (run, gaps) = perform(setting, course, target, stop, made, onlooker)?;
-    Ok(Story { run, fill, gaps })
+    let (run, gaps, failed) = perform(setting, course, target, stop, made, onlooker)?;
+    Ok(Story { run, fill, gaps, failed })
 }
 
 struct Made {
@@ -281,7 +283,7 @@ fn perform(
     stop: &Stop,
     made: Made,
     onlooker: &mut dyn Onlooker,
-) -> Result<(Run, Vec<Gap>), Failure> {
+) -> Result<(Run, Vec<Gap>, Option<Failure>), Failure> {
     let window = course.window();
     let mut collector = Collector::new(window);
     let answered: Vec<Answered> = made.threads.iter().map(|_| Answered::default()).collect();
@@ -338,11 +340,11 @@ fn perform(
         let found = Found { started_unix_ms, counts, errors, looks: looks?, samples };
         Ok::<_, Failure>((found, all.gaps))
     })?;
-    restart.map(Restart::end).transpose()?;
+    let failed = restart.and_then(|restart| restart.end().err());
     let intent = intent(setting, course, target, stop);
     let mut run = summary(&intent, found, collector);
     run.totals.times.insert(FIRST_CONNECT.to_owned(), Times::of(&made.connecting));
-    Ok((run, gaps))
+    Ok((run, gaps, failed))
 }
 
 /// What a thread is going to time. Room for one timing takes a megabyte, which counts when there

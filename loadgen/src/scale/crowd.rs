@@ -161,7 +161,11 @@ fn come_and_go(port: u16, over: &Over<'_>) -> Result<f64, Failure> {
     while !over.is() {
         // The floor has this one alone. Ports at rest are used again after a second here.
         let to = address(0, port);
-        TcpStream::connect(to).map_err(|e| run_failure(format!("connecting to {to}: {e}")))?;
+        TcpStream::connect(to).map_err(|e| {
+            let cure = "it takes ports that are used again soon (sysctl net.ipv4.tcp_tw_reuse=2), \
+                        or more of them (net.ipv4.ip_local_port_range)";
+            run_failure(format!("connecting to {to}: {e}; {cure}"))
+        })?;
         count += 1;
         let due = began + Duration::from_secs(1) * count / CLOSES_PER_SECOND;
         let early = due.saturating_duration_since(Instant::now());

@@ -88,7 +88,10 @@ fn leave(
     let target = stage.target(server, fleet);
     // Nobody registered what is asked about, so that answers stay the same.
     let load = Load { misses: 1.0, ..stage.open(&target, fleet) };
-    let quiet_us = stage.run("quiet", &load, &target)?.percentiles("response").p99_9_us;
+    priority::first();
+    let quiet_us = stage.run("quiet", &load, &target);
+    priority::usual();
+    let quiet_us = quiet_us?.percentiles("response").p99_9_us;
     brokers.iter_mut().try_for_each(Registrar::heartbeat)?;
     let silent_since = Instant::now();
     let address = server.address;
@@ -101,7 +104,7 @@ fn leave(
     // Longer than the warm-up of a run, so that they go while it counts.
     let load = Load { seconds: seconds.max(3.0), warmup_seconds: 0.5, ..load };
     priority::first();
-    let (result, late_ms) = stage.run_beside("all go", &load, &target, |over| {
+    let found = stage.run_beside("all go", &load, &target, |over| {
         let due = match how {
             Leaving::Silence => silent_since + SILENCE,
             Leaving::Close => {
@@ -110,8 +113,10 @@ fn leave(
             }
         };
         all_gone(address, fleet, due, &over)
-    })?;
+    });
+    // The next server would inherit it.
     priority::usual();
+    let (result, late_ms) = found?;
     Ok(Gone { late_ms, quiet_us, beside_us: result.percentiles("response").p99_9_us })
 }
 

@@ -43,13 +43,11 @@ fn restart(stage: &Stage<'_>, topics: u32) -> Result<(f64, f64), Failure> {
     if let Some(fleet) = &full {
         brokers = stage.fill(&server, fleet, None)?;
     }
-    let began = std::time::Instant::now();
-    drop(server);
-    let stop_ms = began.elapsed().as_secs_f64() * 1e3;
+    let stop_ms = server.stop()?.as_secs_f64() * 1e3;
     drop(brokers);
     let server = stage.start(0)?;
+    let mut caller = Caller::connect(server.address).map_err(run_failure)?;
     if let Some(fleet) = &full {
-        let mut caller = Caller::connect(server.address).map_err(run_failure)?;
         let step = usize::try_from(topics / SAMPLES).unwrap_or(1).max(1);
         for topic in (0..topics).step_by(step) {
             if !is_complete(&mut caller, fleet, topic)? {
@@ -59,6 +57,10 @@ fn restart(stage: &Stage<'_>, topics: u32) -> Result<(f64, f64), Failure> {
                 ));
             }
         }
+    } else if is_complete(&mut caller, &*fleet(4, 1, 4)?, 0)? {
+        return Err(run_failure(
+            "the server began with routes of an earlier run: remove its --route-snapshot FILE",
+        ));
     }
     Ok((stop_ms, server.first_answer.as_secs_f64() * 1e3))
 }
