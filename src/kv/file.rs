@@ -9,7 +9,7 @@
 //! So a change costs the encoding of its own namespace and one copy of the rest.
 
 use super::KvTable;
-use crate::wire::json::put_string;
+use crate::wire::json::{put_list, put_string};
 
 /// What stands around the object in an encoded namespace.
 const BEFORE: &[u8] = br#"{"table":"#;
@@ -21,14 +21,11 @@ impl KvTable {
     pub fn file(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.view.file_bytes());
         out.extend_from_slice(b"{\"configTable\":{");
-        for (at, (name, namespace)) in self.view.namespaces.iter().enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            put_string(&mut out, name);
+        put_list(&mut out, self.view.namespaces.iter(), |out, (name, namespace)| {
+            put_string(out, name);
             out.push(b':');
             out.extend_from_slice(object_in(&namespace.encoded));
-        }
+        });
         out.extend_from_slice(b"}}");
         debug_assert!(out.len() <= self.view.file_bytes());
         out

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::model::{Dialect, QueueMapping, Queues, perm};
-use crate::wire::json::{put_int, put_long, put_string};
+use crate::wire::json::{put_int, put_list, put_long, put_string};
 
 use super::fragment::{Group, put_int_key};
 use super::topic::TopicRoute;
@@ -145,20 +145,6 @@ pub(super) fn close_list(out: &mut Vec<u8>) {
 /// Java's `equalsIgnoreCase` for the names people give to zones.
 fn equal_ignoring_case(a: &str, b: &str) -> bool {
     a == b || a.to_lowercase() == b.to_lowercase()
-}
-
-/// Writes `items` with commas between them.
-pub(super) fn put_list<T>(
-    out: &mut Vec<u8>,
-    items: impl Iterator<Item = T>,
-    mut put: impl FnMut(&mut Vec<u8>, T),
-) {
-    for (at, item) in items.enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        put(out, item);
-    }
 }
 
 fn put_filters<'a>(out: &mut Vec<u8>, shown: impl Iterator<Item = Shown<'a>>, dialect: Dialect) {

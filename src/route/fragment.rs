@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::ids::{BrokerAddr, BrokerId, BrokerName, ClusterName};
 use crate::model::Dialect;
-use crate::wire::json::{put_int, put_string};
+use crate::wire::json::{put_int, put_list, put_string};
 
 /// A group of brokers as readers see it (Java: `BrokerData`). Never changed: a change makes a new
 /// one.
@@ -179,13 +179,10 @@ fn encode_group(
 /// Writes a map of id to address.
 pub fn put_addrs(out: &mut Vec<u8>, addrs: &[(BrokerId, BrokerAddr)], dialect: Dialect) {
     out.push(b'{');
-    for (at, (id, addr)) in addrs.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
+    put_list(out, addrs.iter(), |out, (id, addr)| {
         put_int_key(out, id.0, dialect);
         put_string(out, addr);
-    }
+    });
     out.push(b'}');
 }
 
@@ -207,12 +204,7 @@ fn encode_filters(addr: &BrokerAddr, list: &[String]) -> Box<[u8]> {
     let mut out = Vec::new();
     put_string(&mut out, addr);
     out.extend_from_slice(b":[");
-    for (at, server) in list.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        put_string(&mut out, server);
-    }
+    put_list(&mut out, list.iter(), |out, server| put_string(out, server));
     out.push(b']');
     out.into()
 }

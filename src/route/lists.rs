@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use crate::ids::{BrokerName, ClusterName};
 use crate::model::{Dialect, sys_flag};
-use crate::wire::json::{put_string, put_text};
+use crate::wire::json::{put_list, put_string, put_text};
 
-use super::answer::{close_list, put_list};
+use super::answer::close_list;
 use super::fragment::put_addrs;
 use super::name_map::PARTS;
 use super::topic::TopicRoute;

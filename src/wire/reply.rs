@@ -5,7 +5,7 @@ use super::OWN_VERSION;
 use super::code::response;
 use super::command::{FLAG_RESPONSE, HeaderKind};
 use super::frame::{LENGTH_BYTES, PREFIX_BYTES};
-use super::json::{put_int, put_string};
+use super::json::{put_int, put_list, put_string};
 use crate::ids::Opaque;
 
 /// Largest header that the three-byte field can announce.
@@ -156,14 +156,11 @@ impl Header<'_> {
         put_int(out, self.code);
         if let Some(ext) = self.ext {
             out.extend_from_slice(b",\"extFields\":{");
-            for (at, (name, value)) in ext.iter().enumerate() {
-                if at > 0 {
-                    out.push(b',');
-                }
+            put_list(out, ext.iter(), |out, (name, value)| {
                 put_string(out, name);
                 out.push(b':');
                 put_string(out, value);
-            }
+            });
             out.push(b'}');
         }
         out.extend_from_slice(b",\"flag\":");

@@ -1,6 +1,7 @@
 //! The route table for the next start: written now and then while it changes, and once more when
 //! the server begins to stop, before the connections of its brokers are closed.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use tracing::{error, info};
@@ -62,9 +63,7 @@ impl Snapshots {
             match saved.result {
                 Ok(()) if self.failing => info!("the route snapshot is written again"),
                 Ok(()) => {}
-                Err(ref reason) => {
-                    error!(%reason, "the route snapshot is not written: a restart begins without");
-                }
+                Err(ref reason) => not_written(reason),
             }
             self.failing = saved.result.is_err();
         }
@@ -93,17 +92,19 @@ impl Snapshots {
         let snapshot = table.snapshot(timeout_ms);
         let content = move || snapshot.encode(wall_ms);
         if let Err(reason) = file.store.save(StoreFile::Routes, file.path.clone(), content, 0) {
-            error!(%reason, "the route snapshot is not written: a restart begins without");
+            not_written(&reason);
         }
     }
 
     /// Waits until the last one is on disk.
     pub(super) fn close(self) {
         let Some(file) = self.file else { return };
-        for saved in file.store.stop() {
-            if let Err(reason) = saved.result {
-                error!(%reason, "the route snapshot is not written: the next start begins without");
-            }
-        }
+        file.store.stop().into_iter().filter_map(|saved| saved.result.err()).for_each(|reason| {
+            not_written(&reason);
+        });
     }
+}
+
+fn not_written(reason: &impl Display) {
+    error!(%reason, "the route snapshot is not written: a restart begins without");
 }

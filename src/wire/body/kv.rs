@@ -1,6 +1,6 @@
 //! `KVTable`: the body of answers to code 219 and, with the order configuration, to code 103.
 
-use crate::wire::json::put_string;
+use crate::wire::json::{put_list, put_string};
 
 /// Appends `{"table":{...}}` with the entries in the order they come.
 pub fn encode_table<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a str, &'a str)>) {
@@ -12,14 +12,11 @@ pub fn encode_table<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a st
 /// Appends an object of texts.
 pub(super) fn put_texts<'a>(out: &mut Vec<u8>, entries: impl Iterator<Item = (&'a str, &'a str)>) {
     out.push(b'{');
-    for (at, (key, value)) in entries.enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
+    put_list(out, entries, |out, (key, value)| {
         put_string(out, key);
         out.push(b':');
         put_string(out, value);
-    }
+    });
     out.push(b'}');
 }
 

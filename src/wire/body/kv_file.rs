@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::kv::put_texts;
 use crate::wire::BodyError;
-use crate::wire::json::{JsonError, Reader, put_string};
+use crate::wire::json::{JsonError, Reader, put_list, put_string};
 
 /// Namespace to key to value.
 pub type Table = BTreeMap<String, BTreeMap<String, String>>;
@@ -30,14 +30,11 @@ pub fn decode(content: &[u8]) -> Result<Table, BodyError> {
 /// Appends `table` as file content.
 pub fn encode(table: &Table, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"configTable\":{");
-    for (at, (namespace, entries)) in table.iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
+    put_list(out, table.iter(), |out, (namespace, entries)| {
         put_string(out, namespace);
         out.push(b':');
         put_texts(out, entries.iter().map(|(key, value)| (key.as_str(), value.as_str())));
-    }
+    });
     out.extend_from_slice(b"}}");
 }
 

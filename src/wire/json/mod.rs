@@ -25,9 +25,10 @@
 mod number;
 mod raw;
 mod read;
+mod scan;
 mod write;
 
 pub use raw::Raw;
 pub(super) use read::clean_length;
 pub use read::{JsonError, Kind, Reader};
-pub use write::{put_escaped, put_int, put_long, put_string, put_text};
+pub use write::{put_escaped, put_int, put_list, put_long, put_string, put_text};

@@ -6,6 +6,7 @@ use std::fmt;
 
 use super::number;
 use super::raw::Raw;
+use super::scan;
 use crate::limits::JSON_DEPTH_MAX;
 
 /// Text that is not what the reader takes.
@@ -523,27 +524,16 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Bytes before the first `quote` or backslash, eight at a time: most time of reading goes here.
+/// Bytes before the first `quote` or backslash: most time of reading goes here.
 #[inline]
 pub(in crate::wire) fn clean_length(bytes: &[u8], quote: u8) -> usize {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
-    // Sets the high bit of each byte that is zero, and perhaps of some above the lowest such one.
-    let zeros = |word: u64| word.wrapping_sub(ONES) & !word & HIGHS;
-    let quotes = u64::from_le_bytes([quote; 8]);
-    let backslashes = u64::from_le_bytes([b'\\'; 8]);
-    let mut at = 0;
-    while let Some(chunk) = bytes[at..].first_chunk() {
-        let word = u64::from_le_bytes(*chunk);
-        let found = zeros(word ^ quotes) | zeros(word ^ backslashes);
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let rest = &bytes[at..];
-    let stops = |byte: &u8| *byte == quote || *byte == b'\\';
-    at + rest.iter().position(stops).unwrap_or(rest.len())
+    const BACKSLASHES: u64 = scan::all(b'\\');
+    let quotes = scan::all(quote);
+    scan::bytes_before(
+        bytes,
+        |word| scan::below::<1>(word ^ quotes) | scan::below::<1>(word ^ BACKSLASHES),
+        |byte| byte == quote || byte == b'\\',
+    )
 }
 
 fn put(out: &mut Option<&mut Vec<u8>>, bytes: &[u8]) {

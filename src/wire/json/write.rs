@@ -1,5 +1,6 @@
 //! Writing JSON as the Java 5.5.0 NameServer does (fastjson2: `JSONWriterUTF8`).
 
+use super::scan;
 use crate::model::Dialect;
 
 /// Largest number that a JavaScript reader holds exactly; beyond it the standard dialect writes
@@ -32,27 +33,33 @@ pub fn put_escaped(out: &mut Vec<u8>, text: &[u8]) {
     }
 }
 
-/// Bytes before the first that needs an escape, eight at a time.
+/// Appends `items` with commas between them.
+pub fn put_list<T>(
+    out: &mut Vec<u8>,
+    items: impl Iterator<Item = T>,
+    mut put: impl FnMut(&mut Vec<u8>, T),
+) {
+    for (at, item) in items.enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        put(out, item);
+    }
+}
+
+/// Bytes before the first that needs an escape.
 #[inline]
 fn clean_length(bytes: &[u8]) -> usize {
-    const ONES: u64 = u64::from_le_bytes([1; 8]);
-    const HIGHS: u64 = u64::from_le_bytes([0x80; 8]);
-    const QUOTES: u64 = u64::from_le_bytes([b'"'; 8]);
-    const BACKSLASHES: u64 = u64::from_le_bytes([b'\\'; 8]);
-    // Sets the high bit of each byte below `limit`, and perhaps of some above the lowest such one.
-    let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word & HIGHS;
-    let mut at = 0;
-    while let Some(chunk) = bytes[at..].first_chunk() {
-        let word = u64::from_le_bytes(*chunk);
-        let found = below(word, 0x20) | below(word ^ QUOTES, 1) | below(word ^ BACKSLASHES, 1);
-        if found != 0 {
-            return at + (found.trailing_zeros() / 8) as usize;
-        }
-        at += 8;
-    }
-    let rest = &bytes[at..];
-    let stops = |byte: &u8| *byte < 0x20 || matches!(*byte, b'"' | b'\\');
-    at + rest.iter().position(stops).unwrap_or(rest.len())
+    const QUOTES: u64 = scan::all(b'"');
+    const BACKSLASHES: u64 = scan::all(b'\\');
+    scan::bytes_before(
+        bytes,
+        |word| {
+            let controls = scan::below::<0x20>(word);
+            controls | scan::below::<1>(word ^ QUOTES) | scan::below::<1>(word ^ BACKSLASHES)
+        },
+        |byte| byte < 0x20 || matches!(byte, b'"' | b'\\'),
+    )
 }
 
 #[cold]
