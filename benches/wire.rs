@@ -14,7 +14,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use fleet::{CpuTime, bodies};
 use guidepost::ids::Opaque;
-use guidepost::wire::{Command, HeaderKind, Reply, frame};
+use guidepost::wire::{Command, HeaderKind, ReplyHead, frame};
 
 const TOPICS: usize = 20_000;
 
@@ -35,7 +35,7 @@ fn headers(c: &mut Criterion<CpuTime>) {
         group.bench_function(format!("encode success, {kind:?}"), |b| {
             b.iter(|| {
                 out.clear();
-                let reply = Reply::success(black_box(Opaque(123_456)));
+                let reply = ReplyHead::success(black_box(Opaque(123_456)));
                 reply.begin(kind, &mut out).finish(&mut out)
             });
         });

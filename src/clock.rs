@@ -1,6 +1,10 @@
 //! The only place that reads a clock. Everything else takes `now` as an argument.
 
+mod running;
+
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+pub use self::running::RunningClock;
 
 /// Milliseconds since the process began, monotonic.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -65,7 +65,7 @@ impl Desk {
             .ext
             .as_ref()
             .map(|fields| fields.iter().map(|(name, value)| (*name, value.as_str())).collect());
-        let head = wire::Reply {
+        let head = wire::ReplyHead {
             code: answer.code,
             opaque: answer.opaque,
             remark: answer.remark.as_deref(),

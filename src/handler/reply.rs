@@ -78,7 +78,7 @@ impl<'a> Reply<'a> {
             return;
         }
         let before = self.out.len();
-        let head = wire::Reply { code, opaque: self.opaque, remark, ext };
+        let head = wire::ReplyHead { code, opaque: self.opaque, remark, ext };
         let open = head.begin(self.kind, self.out);
         write(self.out);
         open.finish(self.out);
@@ -96,6 +96,6 @@ pub(super) fn refuse_oversize(kind: HeaderKind, opaque: Opaque, before: usize, o
     warn!(bytes, "an answer larger than 16 MiB, which no client reads, was not sent");
     out.truncate(before);
     let remark = Some(ANSWER_TOO_LARGE);
-    let refusal = wire::Reply { code: response::SYSTEM_ERROR, opaque, remark, ext: None };
+    let refusal = wire::ReplyHead { code: response::SYSTEM_ERROR, opaque, remark, ext: None };
     refusal.begin(kind, out).finish(out);
 }

@@ -13,14 +13,12 @@
 //! **Never:** reads a clock, knows routes, walks all brokers.
 
 mod deadlines;
-mod running_clock;
 
 use std::collections::{BTreeSet, HashMap};
 
 use smallvec::SmallVec;
 
 use self::deadlines::Deadlines;
-pub use self::running_clock::RunningClock;
 use crate::clock::Tick;
 use crate::ids::{ConnKey, MemberKey};
 

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use super::*;
+use crate::clock::RunningClock;
 use crate::ids::ShardId;
 
 fn member(slot: u32) -> MemberKey {

@@ -28,7 +28,7 @@ use super::idle::IdleWheel;
 use super::mail::Mail;
 use super::service::Service;
 use super::shutdown::{Stage, StopSignal};
-use crate::clock::{Clock, Tick};
+use crate::clock::{Clock, RunningClock, Tick};
 use crate::complaints::Complaints;
 use crate::ids::{ConnKey, ShardId};
 use crate::limits::{RECEIVE_BUFFER_BYTES, RECEIVE_BUFFERS};
@@ -132,7 +132,7 @@ pub(super) struct Driver<S> {
     now: Tick,
     /// Time that the process has run: stands still while it is suspended, so that its end finds
     /// nobody idle who has sent something meanwhile. Silence is measured by it.
-    running: Tick,
+    running: RunningClock,
     drain_ms: u64,
     access: Access,
     ring: Ring,
@@ -203,7 +203,7 @@ impl<S: Service> Driver<S> {
             counters: options.counters,
             clock: options.clock,
             now,
-            running: now,
+            running: RunningClock::start(now),
             drain_ms: options.drain_ms,
             access: options.access,
             // Address space, not memory; so that the table never moves.
@@ -325,7 +325,7 @@ impl<S: Service> Driver<S> {
         if let Some(seat) = seat_mut(seats, key) {
             let bytes = ring.bytes(&filled);
             counters.bytes_in.add(bytes.len() as u64);
-            seat.active_s = seconds(*running);
+            seat.active_s = seconds(running.now());
             if seat.leaving.is_none() {
                 seat.connection.tighten(tight);
                 seat.connection.lend(|| spares.take());

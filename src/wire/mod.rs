@@ -7,7 +7,7 @@
 //! `length` counts everything behind itself. This module does not know that sockets exist.
 //!
 //! The way in: [`frame::next`] finds a frame in buffered bytes, [`Command::decode`] reads its
-//! header, [`body`] the bodies of the codes that have one. The way out: [`Reply::begin`] or
+//! header, [`body`] the bodies of the codes that have one. The way out: [`ReplyHead::begin`] or
 //! [`Request::encode`] append to an output buffer.
 //!
 //! Three kinds of "no", three types: `None` is "not all here yet", [`WireError`] closes the
@@ -32,7 +32,7 @@ pub use error::{BodyError, Foreign, WireError};
 pub use fields::ExtFields;
 pub use frame::FrameHead;
 pub use no_route::put_no_route;
-pub use reply::{OpenFrame, Reply};
+pub use reply::{OpenFrame, ReplyHead};
 pub use request::Request;
 
 /// Version ordinal in everything we send: that of release 5.5.0, whose behaviour is reproduced

@@ -65,7 +65,7 @@ fn length(bytes: usize) -> [u8; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Reply;
+    use crate::wire::ReplyHead;
 
     #[test]
     fn it_is_the_answer_that_is_put_together() {
@@ -73,7 +73,8 @@ mod tests {
         for topic in ["", "T1", "a\"b\\c\n\u{1}é😀", &long] {
             for opaque in [0, 77, -1, i32::MAX, i32::MIN].map(Opaque) {
                 let remark = REMARK.join(topic);
-                let reply = Reply { code: 17, opaque, remark: Some(&remark), ..Reply::default() };
+                let reply =
+                    ReplyHead { code: 17, opaque, remark: Some(&remark), ..ReplyHead::default() };
                 for kind in [HeaderKind::Json, HeaderKind::Binary] {
                     let mut expected = b"before".to_vec();
                     reply.begin(kind, &mut expected).finish(&mut expected);

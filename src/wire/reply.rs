@@ -13,7 +13,7 @@ const HEADER_FIELD_MAX: usize = (1 << 24) - 1;
 
 /// The head of an answer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Reply<'a> {
+pub struct ReplyHead<'a> {
     /// Response code.
     pub code: i32,
     /// The request's.
@@ -32,11 +32,11 @@ pub struct OpenFrame {
     start: usize,
 }
 
-impl Reply<'_> {
+impl ReplyHead<'_> {
     /// An answer without remark, fields and class.
     #[must_use]
-    pub fn success(opaque: Opaque) -> Reply<'static> {
-        Reply { code: response::SUCCESS, opaque, remark: None, ext: None }
+    pub fn success(opaque: Opaque) -> ReplyHead<'static> {
+        ReplyHead { code: response::SUCCESS, opaque, remark: None, ext: None }
     }
 
     /// Appends a frame's head to `out`; the caller appends the body behind it and then calls
@@ -58,7 +58,7 @@ impl Reply<'_> {
         };
         match header.begin(kind, out) {
             Ok(frame) => frame,
-            Err(TooLong) => Reply {
+            Err(TooLong) => ReplyHead {
                 code: response::SYSTEM_ERROR,
                 opaque: self.opaque,
                 remark: Some("the answer's header exceeds 16 MiB"),
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
     use crate::wire::{Command, frame};
 
-    fn reply(reply: &Reply<'_>, kind: HeaderKind, body: &[u8]) -> Vec<u8> {
+    fn reply(reply: &ReplyHead<'_>, kind: HeaderKind, body: &[u8]) -> Vec<u8> {
         let mut out = b"before".to_vec();
         let open = reply.begin(kind, &mut out);
         out.extend_from_slice(body);
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn json_header_is_byte_for_byte_that_of_java() {
-        let not_supported = Reply {
+        let not_supported = ReplyHead {
             code: 3,
             opaque: Opaque(7),
             remark: Some(" request type 999 not supported"),
@@ -247,7 +247,7 @@ mod tests {
         assert_eq!(reply(&not_supported, HeaderKind::Json, b""), expected);
 
         let changed = [("changed", "false")];
-        let version = Reply { ext: Some(&changed), ..Reply::success(Opaque(19)) };
+        let version = ReplyHead { ext: Some(&changed), ..ReplyHead::success(Opaque(19)) };
         let header = "\
             {\"code\":0,\"extFields\":{\"changed\":\"false\"},\"flag\":1,\"language\":\"JAVA\",\
             \"opaque\":19,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
@@ -256,7 +256,7 @@ mod tests {
             [header, "{}"].concat().into_bytes()
         );
 
-        let empty = Reply { ext: Some(&[]), ..Reply::success(Opaque(-1)) };
+        let empty = ReplyHead { ext: Some(&[]), ..ReplyHead::success(Opaque(-1)) };
         let header = "\
             {\"code\":0,\"extFields\":{},\"flag\":1,\"language\":\"JAVA\",\
             \"opaque\":-1,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":513}";
@@ -277,14 +277,14 @@ mod tests {
             for kind in [HeaderKind::Json, HeaderKind::Binary] {
                 let mut expected = Vec::new();
                 header.begin(kind, &mut expected).expect("short").finish(&mut expected);
-                assert_eq!(reply(&Reply::success(opaque), kind, b""), expected);
+                assert_eq!(reply(&ReplyHead::success(opaque), kind, b""), expected);
             }
         }
     }
 
     #[test]
     fn binary_header_is_byte_for_byte_that_of_java() {
-        let not_supported = Reply {
+        let not_supported = ReplyHead {
             code: 3,
             opaque: Opaque(8),
             remark: Some(" request type 999 not supported"),
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(reply(&not_supported, HeaderKind::Binary, b""), expected);
 
         let wiped = [("wipeTopicCount", "2")];
-        let wiped = Reply { ext: Some(&wiped), ..Reply::success(Opaque(19)) };
+        let wiped = ReplyHead { ext: Some(&wiped), ..ReplyHead::success(Opaque(19)) };
         let expected = b"\
             \x00\x00\x00\x2e\x01\x00\x00\x2a\
             \x00\x00\x00\x02\x01\x00\x00\x00\x13\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\
@@ -308,8 +308,12 @@ mod tests {
     #[test]
     fn a_reply_is_read_back_as_it_was_written() {
         let ext = [("haServerAddr", "h:1"), ("masterAddr", "a\"\\\n😀:2")];
-        let written =
-            Reply { code: 22, opaque: Opaque(i32::MIN), remark: Some("r\u{1}"), ext: Some(&ext) };
+        let written = ReplyHead {
+            code: 22,
+            opaque: Opaque(i32::MIN),
+            remark: Some("r\u{1}"),
+            ext: Some(&ext),
+        };
         for kind in [HeaderKind::Json, HeaderKind::Binary] {
             let bytes = reply(&written, kind, b"body");
             let head = frame::next(&bytes).expect("well formed").expect("complete");
@@ -326,7 +330,7 @@ mod tests {
     #[test]
     fn a_header_beyond_its_length_field_becomes_an_error() {
         let huge = "x".repeat(1 << 24);
-        let huge = Reply { remark: Some(&huge), ..Reply::success(Opaque(5)) };
+        let huge = ReplyHead { remark: Some(&huge), ..ReplyHead::success(Opaque(5)) };
         for kind in [HeaderKind::Json, HeaderKind::Binary] {
             let bytes = reply(&huge, kind, b"");
             let head = frame::next(&bytes).expect("well formed").expect("complete");

@@ -18,7 +18,7 @@ use crate::wire::code::response;
 
 use super::lane::{BodyLease, Received};
 use super::request::{ToShard, WriteOp, WriteRequest};
-use super::{Asker, Reply, push_answer};
+use super::{Answer, Asker, push_answer};
 
 /// Where the durable tables are kept.
 #[derive(Debug)]
@@ -136,8 +136,8 @@ impl Durable {
         });
         for asker in saving.askers {
             let reply = match &failed {
-                None => Reply::success(),
-                Some(remark) => Reply::refused(response::SYSTEM_ERROR, remark.clone()),
+                None => Answer::success(),
+                Some(remark) => Answer::refused(response::SYSTEM_ERROR, remark.clone()),
             };
             push_answer(answers, asker, reply);
         }
@@ -168,7 +168,7 @@ impl Durable {
                 Ok(()) => askers.push(asker),
                 Err(refusal) => {
                     let remark = refusal.to_string();
-                    push_answer(answers, asker, Reply::refused(response::SYSTEM_ERROR, remark));
+                    push_answer(answers, asker, Answer::refused(response::SYSTEM_ERROR, remark));
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Durable {
             }
             None => {
                 for asker in askers {
-                    push_answer(answers, asker, Reply::success());
+                    push_answer(answers, asker, Answer::success());
                 }
             }
         }
@@ -201,7 +201,7 @@ impl Durable {
                 self.begin(StoreFile::Settings, path, bytes, saving, answers);
             }
             Err(refused) => {
-                push_answer(answers, asker, Reply::refused(refused.code, refused.remark));
+                push_answer(answers, asker, Answer::refused(refused.code, refused.remark));
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::wire::code::{ANSWER_TOO_LARGE, response};
 
 use super::lane::Received;
 use super::request::ToShard;
-use super::{Asker, Reply, push_answer};
+use super::{Answer, Asker, push_answer};
 
 /// Topics looked at in one turn: a fraction of a millisecond.
 const TOPICS_A_TURN: usize = 2048;
@@ -60,9 +60,9 @@ impl Lists {
             let request = &received.request;
             let asker = Asker { conn: request.conn, reply_to: request.reply_to };
             let reply = if too_large {
-                Reply::refused(response::SYSTEM_ERROR, ANSWER_TOO_LARGE)
+                Answer::refused(response::SYSTEM_ERROR, ANSWER_TOO_LARGE)
             } else {
-                Reply { body: body.clone(), ..Reply::success() }
+                Answer { body: body.clone(), ..Answer::success() }
             };
             push_answer(answers, asker, reply);
         }

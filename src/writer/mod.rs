@@ -39,11 +39,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tracing::{debug, info};
 
-use crate::clock::{Clock, Tick};
+use crate::clock::{Clock, RunningClock, Tick};
 use crate::complaints::Complaints;
 use crate::ids::{BrokerName, ConnKey, MemberKey, Opaque, Topic};
 use crate::limits::{SMALL_BODY_BYTES_MAX, WRITE_BATCH_MAX};
-use crate::liveness::{Liveness, RunningClock};
+use crate::liveness::Liveness;
 use crate::model::{DataVersion, QueueData};
 use crate::notify::Notifier;
 use crate::publish::Publisher;
@@ -355,13 +355,13 @@ impl Writer {
                         info!(left_out, %cluster, %broker, %addr, "{what}");
                     }
                 }
-                self.answer_change(asker, Reply::success());
+                self.answer_change(asker, Answer::success());
             }
             WriteOp::Heartbeat { cluster, addr } => {
                 for member in self.table.members_at(cluster, addr) {
                     self.liveness.seen(*member, now);
                 }
-                self.answer(asker, Reply::success());
+                self.answer(asker, Answer::success());
             }
             WriteOp::QueryDataVersion { cluster, addr, body } => {
                 let reply = self.query_data_version(cluster, addr, body, now);
@@ -373,7 +373,7 @@ impl Writer {
             }
             WriteOp::DeleteTopic { topic, cluster } => {
                 self.table.delete_topic(topic, cluster.as_deref());
-                self.answer(asker, Reply::success());
+                self.answer(asker, Answer::success());
             }
             WriteOp::SetWritePerm { broker, on } => {
                 let count = self.table.set_write_perm(broker, *on).to_string();
@@ -382,7 +382,7 @@ impl Writer {
                     info!(left_out, %broker, on, topics = count, "{what}");
                 }
                 let name = if *on { "addTopicCount" } else { "wipeTopicCount" };
-                self.answer_change(asker, Reply::success().with(vec![(name, count)]));
+                self.answer_change(asker, Answer::success().with(vec![(name, count)]));
             }
             WriteOp::PutKv { .. } | WriteOp::DeleteKv { .. } | WriteOp::UpdateSettings { .. } => {
                 self.parts.durable.change(received);
@@ -395,9 +395,9 @@ impl Writer {
         }
     }
 
-    fn register_topic(&mut self, topic: &Topic, body: &Bytes) -> Reply {
+    fn register_topic(&mut self, topic: &Topic, body: &Bytes) -> Answer {
         if body.len() > SMALL_BODY_BYTES_MAX {
-            return Reply::refused(response::SYSTEM_ERROR, BODY_TOO_LARGE);
+            return Answer::refused(response::SYSTEM_ERROR, BODY_TOO_LARGE);
         }
         match body::topic_queues::decode(body) {
             Ok(queues) => {
@@ -408,20 +408,20 @@ impl Writer {
                 if !queues.is_empty() && !self.table.register_topic(topic, &queues) {
                     debug!(%topic, "topic not stored: it names a broker not registered");
                 }
-                Reply::success()
+                Answer::success()
             }
-            Err(error) => Reply::refused(response::SYSTEM_ERROR, error.to_string()),
+            Err(error) => Answer::refused(response::SYSTEM_ERROR, error.to_string()),
         }
     }
 
-    fn query_data_version(&mut self, cluster: &str, addr: &str, body: &Bytes, now: Tick) -> Reply {
+    fn query_data_version(&mut self, cluster: &str, addr: &str, body: &Bytes, now: Tick) -> Answer {
         if body.len() > SMALL_BODY_BYTES_MAX {
-            return Reply::refused(response::SYSTEM_ERROR, BODY_TOO_LARGE);
+            return Answer::refused(response::SYSTEM_ERROR, BODY_TOO_LARGE);
         }
         let asked = match body::data_version::decode(body, self.parts.clock.wall_ms()) {
             Ok(asked) => asked,
             Err(error) => {
-                return Reply::refused(response::SYSTEM_ERROR, error.to_string());
+                return Answer::refused(response::SYSTEM_ERROR, error.to_string());
             }
         };
         let mut stored: Option<DataVersion> = None;
@@ -433,7 +433,7 @@ impl Writer {
             changed |= self.table.is_restored(*member);
         }
         changed |= stored.is_none() || stored != asked;
-        let mut reply = Reply::success().with(vec![("changed", changed.to_string())]);
+        let mut reply = Answer::success().with(vec![("changed", changed.to_string())]);
         if let Some(version) = stored {
             let mut out = Vec::new();
             body::data_version::encode(&version, &mut out);
@@ -446,7 +446,7 @@ impl Writer {
         for received in self.slow.forget(conn) {
             // Its shard still counts on an answer, though nobody will read it.
             let asker = Asker { conn, reply_to: received.request.reply_to };
-            let reply = Reply::refused(response::SYSTEM_ERROR, "the connection closed");
+            let reply = Answer::refused(response::SYSTEM_ERROR, "the connection closed");
             push_answer(&mut self.answers, asker, reply);
         }
     }
@@ -497,7 +497,7 @@ impl Writer {
         }
     }
 
-    fn answer(&mut self, asker: Asker, reply: Reply) {
+    fn answer(&mut self, asker: Asker, reply: Answer) {
         push_answer(&mut self.answers, asker, reply);
     }
 }
@@ -509,29 +509,29 @@ fn is_blind(op: &WriteOp) -> bool {
 
 /// An answer without its address.
 #[derive(Debug)]
-struct Reply {
+struct Answer {
     code: i32,
     remark: Option<std::borrow::Cow<'static, str>>,
     ext: Option<Vec<(&'static str, String)>>,
     body: Bytes,
 }
 
-impl Reply {
-    fn success() -> Reply {
-        Reply { code: response::SUCCESS, remark: None, ext: None, body: Bytes::new() }
+impl Answer {
+    fn success() -> Answer {
+        Answer { code: response::SUCCESS, remark: None, ext: None, body: Bytes::new() }
     }
 
-    fn refused(code: i32, remark: impl Into<std::borrow::Cow<'static, str>>) -> Reply {
-        Reply { code, remark: Some(remark.into()), ext: None, body: Bytes::new() }
+    fn refused(code: i32, remark: impl Into<std::borrow::Cow<'static, str>>) -> Answer {
+        Answer { code, remark: Some(remark.into()), ext: None, body: Bytes::new() }
     }
 
-    fn with(mut self, ext: Vec<(&'static str, String)>) -> Reply {
+    fn with(mut self, ext: Vec<(&'static str, String)>) -> Answer {
         self.ext = Some(ext);
         self
     }
 }
 
-fn push_answer(answers: &mut Vec<ToShard>, asker: Asker, reply: Reply) {
+fn push_answer(answers: &mut Vec<ToShard>, asker: Asker, reply: Answer) {
     let Some(opaque) = asker.reply_to else {
         return;
     };

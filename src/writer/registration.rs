@@ -16,7 +16,7 @@ use super::hashing::{Checking, Digesting};
 use super::lane::Received;
 use super::request::{RegisterRequest, WriteOp};
 use super::slow::{Digest, Piecework, Stage, is_large};
-use super::{Asker, Reply, Writer, is_blind};
+use super::{Answer, Asker, Writer, is_blind};
 
 /// Topics or mappings decoded in one piece, about half a millisecond's work.
 const ENTRIES_A_PIECE: usize = 1024;
@@ -173,7 +173,7 @@ impl Writer {
             let RegisterRequest { broker, addr, .. } = request;
             info!(left_out, %broker, %addr, "register: crc32 differs");
         }
-        let reply = Reply::refused(response::SYSTEM_ERROR, "crc32 not match");
+        let reply = Answer::refused(response::SYSTEM_ERROR, "crc32 not match");
         self.answer(asker, reply.with(vec![]));
     }
 
@@ -193,7 +193,7 @@ impl Writer {
                     info!(left_out, %broker, %addr, %error, "register refused");
                 }
                 let remark = format!("register broker failed: {error}");
-                return self.answer(asker, Reply::refused(response::SYSTEM_ERROR, remark));
+                return self.answer(asker, Answer::refused(response::SYSTEM_ERROR, remark));
             }
         };
         let known = !self.table.members_at(&request.cluster, &request.addr).is_empty();
@@ -212,7 +212,7 @@ impl Writer {
             }
             Err(Refused::SingleTopic) => {
                 debug!(broker = %request.broker, addr = %request.addr, "one topic, not registered");
-                let reply = Reply::refused(response::SYSTEM_ERROR, "register broker failed");
+                let reply = Answer::refused(response::SYSTEM_ERROR, "register broker failed");
                 reply.with(vec![])
             }
             Err(Refused::Stale { displaced }) => {
@@ -234,13 +234,13 @@ impl Writer {
         }
     }
 
-    fn registered_reply(&self, master: Option<Master>) -> Reply {
+    fn registered_reply(&self, master: Option<Master>) -> Answer {
         let mut ext = Vec::new();
         if let Some(Master { addr, ha_addr }) = master {
             ext.extend(ha_addr.map(|ha_addr| ("haServerAddr", ha_addr)));
             ext.push(("masterAddr", addr.to_string()));
         }
-        let mut reply = Reply::success().with(ext);
+        let mut reply = Answer::success().with(ext);
         if self.parts.durable.settings().return_order_topic_config_to_broker {
             let (kv, _) = self.parts.durable.shown();
             reply.body = kv.encoded(ORDER_NAMESPACE).cloned().unwrap_or_default();

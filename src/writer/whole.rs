@@ -17,14 +17,14 @@ use crate::limits::WRITE_BATCH_MAX;
 use super::bearing::Bearing;
 use super::lane::Received;
 use super::request::{WriteOp, WriteRequest};
-use super::{Asker, Reply, Writer, is_blind, push_answer};
+use super::{Answer, Asker, Writer, is_blind, push_answer};
 
 /// The change under way, as far as it concerns others. Bounded by the lanes: what waits counts
 /// against its shard's requests.
 #[derive(Debug, Default)]
 pub(super) struct Unfinished {
     /// What is said when the table is whole.
-    withheld: Option<(Asker, Reply)>,
+    withheld: Option<(Asker, Answer)>,
     /// Changes that came meanwhile.
     waiting: VecDeque<Received>,
     bearing: Bearing,
@@ -43,7 +43,7 @@ impl Unfinished {
     /// Whether the request comes after one that waits, or is not answered yet, and that bears on
     /// it.
     pub fn bears_on(&self, request: &WriteRequest) -> bool {
-        let is_asker = |(asker, _): &(Asker, Reply)| asker.conn == request.conn;
+        let is_asker = |(asker, _): &(Asker, Answer)| asker.conn == request.conn;
         self.bearing.is_on(request) || self.withheld.as_ref().is_some_and(is_asker)
     }
 
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     /// Answers a change: once it is whole, to be published in the same turn.
-    pub(super) fn answer_change(&mut self, asker: Asker, reply: Reply) {
+    pub(super) fn answer_change(&mut self, asker: Asker, reply: Answer) {
         if self.table.is_whole() {
             self.answer(asker, reply);
         } else {

@@ -104,7 +104,7 @@ impl<S: Service> Driver<S> {
     /// Notes when the frame that the connection is in began. Nothing is held against a connection
     /// that is not being read from.
     pub(super) fn time_frame(&mut self, key: Key, served: bool) {
-        let now_s = super::seconds(self.running);
+        let now_s = super::seconds(self.running.now());
         let Some(seat) = seat_mut(&mut self.seats, key) else { return };
         if seat.paused || seat.holds().input == 0 {
             seat.frame_since_s = None;

@@ -7,7 +7,7 @@ use super::budget::Held;
 use super::{Alarms, Driver, Reason, Seat, peer_ip, seat_mut, seconds};
 use crate::clock::Tick;
 use crate::ids::ConnKey;
-use crate::limits::{ACCEPT_RETRY_MS, LOOK_AGAIN_MS, RUNNING_STEP_MS_MAX, VIEW_REFRESH_MS};
+use crate::limits::{ACCEPT_RETRY_MS, LOOK_AGAIN_MS, VIEW_REFRESH_MS};
 use crate::ring::Key;
 use crate::shard::connection::{Connection, Fault};
 use crate::shard::service::Service;
@@ -17,7 +17,7 @@ use crate::wire::code::{self, Rights};
 impl<S: Service> Driver<S> {
     pub(super) fn accepted(&mut self, key: Key) {
         self.counters.accepted.add(1);
-        let now_s = seconds(self.running);
+        let now_s = seconds(self.running.now());
         let conn = ConnKey { shard: self.shard, slot: key.slot, generation: key.generation };
         let rights = match self.access.is_limited() {
             true => self.access.rights(peer_ip(&self.ring, key)),
@@ -45,14 +45,13 @@ impl<S: Service> Driver<S> {
         let now = self.clock.now();
         // The timer ends every sleep. Whatever took much longer than that was no sleep of ours.
         let sleep_ms = self.alarms.armed.map_or(0, |armed| armed.since_ms(self.now));
-        let step_ms = now.since_ms(self.now).min(sleep_ms + RUNNING_STEP_MS_MAX);
-        self.running = self.running.after_ms(step_ms);
+        self.running.advance_after(sleep_ms, now);
         self.now = now;
     }
 
     /// A byte went in or out.
     pub(super) fn moved(&mut self, key: Key) {
-        let now_s = seconds(self.running);
+        let now_s = seconds(self.running.now());
         if let Some(seat) = seat_mut(&mut self.seats, key) {
             seat.active_s = now_s;
         }
@@ -286,7 +285,7 @@ impl<S: Service> Driver<S> {
     fn close_idle(&mut self) {
         let Some(wheel) = &mut self.wheel else { return };
         let seats = &self.seats;
-        let now_s = seconds(self.running);
+        let now_s = seconds(self.running.now());
         let silent_since =
             |seat: &Option<Box<Seat>>| seat.as_ref().map_or(0, |seat| seat.silent_since_s(now_s));
         let active = |slot: u32| silent_since(&seats[slot as usize]);
@@ -315,7 +314,7 @@ impl<S: Service> Driver<S> {
     /// The tick at which the running time will have come to `second`, if nothing suspends the
     /// process.
     fn by_running(&self, second: u32) -> Tick {
-        self.now.after_ms(Tick(u64::from(second) * 1000).since_ms(self.running))
+        self.now.after_ms(Tick(u64::from(second) * 1000).since_ms(self.running.now()))
     }
 
     /// Makes sure that the timer ends at `at` or earlier.

@@ -1,13 +1,14 @@
 //! Time that passes only while the process runs.
 
-use crate::clock::Tick;
+use super::Tick;
 use crate::limits::RUNNING_STEP_MS_MAX;
 
-/// Liveness time. After a SIGSTOP, a suspend or a long pause of the machine, real time has leapt
-/// while the brokers' heartbeats lie unread in their sockets; this clock takes a leap for at most
-/// [`RUNNING_STEP_MS_MAX`], so that what waits is read before anybody is given up.
+/// The time by which peers are silent. After a SIGSTOP, a suspend or a long pause of the machine,
+/// real time has leapt while what peers sent lies unread in their sockets; this clock takes a leap
+/// for at most [`RUNNING_STEP_MS_MAX`], so that what waits is read before anybody is given up.
 ///
-/// Lives: writer core only; advanced several times a second while somebody is alive.
+/// Lives: on the writer core for brokers, advanced several times a second while one is alive; in
+/// each shard for connections. Shares: nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RunningClock {
     /// Real time of the last advance.
@@ -23,17 +24,21 @@ impl RunningClock {
         RunningClock { real: now, running: now }
     }
 
-    /// Moves on to real time `now`, by at most [`RUNNING_STEP_MS_MAX`], and returns the liveness
-    /// time.
+    /// Moves on to real time `now`, by at most [`RUNNING_STEP_MS_MAX`], and returns its own time.
     pub fn advance(&mut self, now: Tick) -> Tick {
-        let step_ms = now.since_ms(self.real).min(RUNNING_STEP_MS_MAX);
+        self.advance_after(0, now)
+    }
+
+    /// [`RunningClock::advance`] of one who meant to sleep `sleep_ms`, which are no leap.
+    pub fn advance_after(&mut self, sleep_ms: u64, now: Tick) -> Tick {
+        let step_ms = now.since_ms(self.real).min(sleep_ms.saturating_add(RUNNING_STEP_MS_MAX));
         self.real = self.real.max(now);
         self.running = self.running.after_ms(step_ms);
         debug_assert!(self.running <= self.real);
         self.running
     }
 
-    /// The liveness time of the last advance.
+    /// Its time at the last advance.
     #[must_use]
     pub fn now(&self) -> Tick {
         self.running
@@ -58,6 +63,13 @@ mod tests {
         clock.advance(Tick(500));
         assert_eq!(clock.advance(Tick(180_500)), Tick(2_500));
         assert_eq!(clock.advance(Tick(181_000)), Tick(3_000));
+    }
+
+    #[test]
+    fn a_sleep_is_no_leap_and_what_took_longer_is_one() {
+        let mut clock = RunningClock::start(Tick(0));
+        assert_eq!(clock.advance_after(60_000, Tick(60_500)), Tick(60_500));
+        assert_eq!(clock.advance_after(1_000, Tick(120_500)), Tick(63_500));
     }
 
     #[test]
