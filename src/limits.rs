@@ -122,6 +122,9 @@ pub const SNAPSHOT_AGE_MS_MAX: i64 = 15 * 60 * 1000;
 /// Pause between two route snapshots, in milliseconds. What is lost with the process in between,
 /// brokers say again within 30 s.
 pub const SNAPSHOT_EVERY_MS: u64 = 30_000;
+/// Pause between two route snapshots of a table that does not change, in milliseconds: a good part
+/// below [`SNAPSHOT_AGE_MS_MAX`].
+pub const SNAPSHOT_REFRESH_MS: u64 = 5 * 60 * 1000;
 /// Most saves that may be under way; one more is refused.
 pub const STORE_SAVES_MAX: usize = 16;
 /// Most notices to brokers that may wait to be sent; further ones are dropped rather than waited
@@ -183,6 +186,7 @@ const _: () = assert!(WRITE_BATCH_MAX <= LANE_REQUESTS_MAX);
 const _: () = assert!(OWED_PER_CONNECTION_MAX <= LANE_REQUESTS_MAX);
 const _: () = assert!(KV_BYTES_MAX + HEADER_BYTES_MAX <= FRAME_BYTES_MAX);
 const _: () = assert!(HEADER_BYTES_MAX < KV_BYTES_MAX);
+const _: () = assert!(2 * SNAPSHOT_REFRESH_MS < SNAPSHOT_AGE_MS_MAX.unsigned_abs());
 const _: () = assert!(RUNNING_STEP_MS_MAX < HEARTBEAT_TIMEOUT_MS);
 const _: () = assert!((FRAME_BYTES_MAX as u64) < STORE_FILE_BYTES_MAX);
 const _: () = assert!(PARTIAL_FRAMES_BYTES_MAX >= 8 * FRAME_BYTES_MAX);

@@ -10,7 +10,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam::channel::{Receiver, Sender, bounded};
 
 use super::{StoreError, replace};
-use crate::limits::STORE_SAVES_MAX;
+use crate::limits::{SNAPSHOT_BYTES_MAX, STORE_SAVES_MAX};
 
 /// Which file a save is of; for logs, and for whoever polls.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -177,7 +177,15 @@ impl fmt::Debug for StoreThread {
 
 fn work(to_do: &Receiver<Job>, done: &Sender<Saved>, wake: &Wake) {
     for Job { what, path, content, ticket } in to_do {
-        let result = replace(&path, &content());
+        let content = content();
+        let result = match what {
+            // The next start would refuse it; the file of before may still serve.
+            StoreFile::Routes if content.len() as u64 > SNAPSHOT_BYTES_MAX => {
+                let source = io::Error::new(ErrorKind::FileTooLarge, "more than 1 GiB");
+                Err(StoreError { doing: "save", path, source })
+            }
+            _ => replace(&path, &content),
+        };
         // There is room (see `StoreThread::under_way`), and the other end lives until this thread
         // was joined.
         let sent = done.try_send(Saved { what, ticket, result });
@@ -220,6 +228,20 @@ mod tests {
         assert!(second.result.is_err());
         assert!(store.poll().is_none());
         assert_eq!(store.under_way(), 0);
+    }
+
+    #[test]
+    fn a_snapshot_that_no_start_would_read_is_refused_and_the_file_of_before_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let (store, rung) = start_with_channel();
+        let path = dir.path().join("routes");
+        fs::write(&path, b"before").unwrap();
+        let bytes = usize::try_from(SNAPSHOT_BYTES_MAX).unwrap() + 1;
+        store.save(StoreFile::Routes, path.clone(), move || vec![0; bytes], 1).unwrap();
+        rung.recv().unwrap();
+        let refusal = store.poll().unwrap().result.unwrap_err().to_string();
+        assert!(refusal.contains("more than 1 GiB"), "{refusal}");
+        assert_eq!(fs::read(&path).unwrap(), b"before");
     }
 
     #[test]

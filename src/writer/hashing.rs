@@ -86,8 +86,9 @@ impl RegisterRequest {
 
     /// Stands for everything that decides what a registration does: two with equal digests do the
     /// same to the same group. `deletes_missing` is the setting
-    /// `deleteTopicWithBrokerRegistration`. 128 bits with a seed of this process, so that nobody
-    /// can make two of them meet.
+    /// `deleteTopicWithBrokerRegistration`. 128 bits with a seed of this process: two do not meet
+    /// by chance, nor can a pair be prepared beforehand. A peer that made two meet would only have
+    /// its own change taken for what it said before.
     #[must_use]
     pub fn digest(&self, deletes_missing: bool, seed: u64) -> u128 {
         let mut digesting = Digesting::new(self, deletes_missing, seed);

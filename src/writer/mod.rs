@@ -179,11 +179,13 @@ impl Writer {
     /// Works until told to stop; what was asked before that is answered, and what was acknowledged
     /// is on disk.
     pub fn run(mut self) {
+        let mut sleep_ms = 0;
         loop {
             // Acquire pairs with the release of whoever asks to stop: requests it saw sent are in
             // the lanes.
             let stopping = self.parts.stop.load(Ordering::Acquire);
-            let now = self.running.advance(self.parts.clock.now());
+            let now = self.running.advance_after(sleep_ms, self.parts.clock.now());
+            sleep_ms = 0;
             let busy = self.turn(now);
             if busy {
                 continue;
@@ -191,7 +193,9 @@ impl Writer {
             if stopping && !self.parts.durable.is_saving() {
                 break;
             }
-            self.parts.bell.sleep(self.sleep_ms(now).map(Duration::from_millis));
+            let pause_ms = self.sleep_ms(now);
+            sleep_ms = pause_ms.unwrap_or_default();
+            self.parts.bell.sleep(pause_ms.map(Duration::from_millis));
         }
         self.parts.durable.close();
         self.snapshots.close();
@@ -484,14 +488,16 @@ impl Writer {
                 self.answers.push(ToShard::Close(conn));
             }
         }
-        self.table.remove_members(&expired);
-        expired.clear();
+        if !expired.is_empty() {
+            self.table.remove_members(&expired);
+            expired.clear();
+        }
         self.expired = expired;
     }
 
     fn log_gone(&mut self, member: MemberKey, what: &str) {
         if let Some((broker, addr)) = self.table.describe(member)
-            && let Some(left_out) = self.news.may_write(self.parts.clock.now())
+            && let Some(left_out) = self.news.may_write(self.running.now())
         {
             info!(left_out, %broker, %addr, "{what}");
         }

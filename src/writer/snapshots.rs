@@ -1,5 +1,6 @@
-//! The route table for the next start: written now and then while it changes, and once more when
-//! the server begins to stop, before the connections of its brokers are closed.
+//! The route table for the next start: written now and then while it changes, sometimes while it
+//! does not, so that it never looks too old, and once more when the server begins to stop, before
+//! the connections of its brokers are closed.
 
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use tracing::{error, info};
 
 use crate::clock::Tick;
-use crate::limits::{HEARTBEAT_TIMEOUT_MS, SNAPSHOT_EVERY_MS};
+use crate::limits::{HEARTBEAT_TIMEOUT_MS, SNAPSHOT_EVERY_MS, SNAPSHOT_REFRESH_MS};
 use crate::liveness::Liveness;
 use crate::route::RouteTable;
 use crate::store::{StoreFile, StoreThread};
@@ -27,8 +28,10 @@ pub(super) struct Snapshots {
     file: Option<SnapshotFile>,
     /// The table has changed since the last one was begun.
     changed: bool,
-    /// When the next one may be begun.
+    /// When the next one may be begun, once the table has changed.
     due: Tick,
+    /// When it is begun although nothing has changed, since a start goes by its age.
+    refresh: Tick,
     /// The server stops: the last one has been begun.
     is_last: bool,
     failing: bool,
@@ -36,8 +39,8 @@ pub(super) struct Snapshots {
 
 impl Snapshots {
     pub(super) fn new(file: Option<SnapshotFile>, now: Tick) -> Snapshots {
-        let due = now.after_ms(SNAPSHOT_EVERY_MS);
-        Snapshots { file, changed: false, due, is_last: false, failing: false }
+        let (due, refresh) = (now.after_ms(SNAPSHOT_EVERY_MS), now.after_ms(SNAPSHOT_REFRESH_MS));
+        Snapshots { file, changed: false, due, refresh, is_last: false, failing: false }
     }
 
     /// The table has changed.
@@ -45,10 +48,15 @@ impl Snapshots {
         self.changed = true;
     }
 
-    /// How long until the next one is to be begun, in milliseconds; `None` while nothing changes.
+    /// How long until the next one is to be begun, in milliseconds; `None` is never.
     pub(super) fn due_in_ms(&self, now: Tick) -> Option<u64> {
-        let wanted = self.file.is_some() && self.changed && !self.is_last;
-        wanted.then(|| if self.due <= now { 0 } else { self.due.since_ms(now) })
+        let at = if self.changed { self.due } else { self.refresh };
+        (self.file.is_some() && !self.is_last).then(|| at.since_ms(now))
+    }
+
+    /// Whether one is under way, or its outcome has not been looked at.
+    pub(super) fn is_writing(&self) -> bool {
+        self.file.as_ref().is_some_and(|file| file.store.under_way() > 0)
     }
 
     /// Begins one if it is time, and looks how earlier ones ended.
@@ -66,11 +74,16 @@ impl Snapshots {
                 Err(ref reason) => not_written(reason),
             }
             self.failing = saved.result.is_err();
+            // Still to be written.
+            self.changed |= self.failing;
         }
         if self.due_in_ms(now) == Some(0) {
-            // A disk that is slower than that is asked again later.
             self.due = now.after_ms(SNAPSHOT_EVERY_MS);
-            if self.file.as_ref().is_some_and(|file| file.store.under_way() == 0) {
+            self.refresh = now.after_ms(SNAPSHOT_REFRESH_MS);
+            if self.is_writing() {
+                // The disk is slower than that: asked again later.
+                self.changed = true;
+            } else {
                 self.begin(table, liveness, wall_ms);
             }
         }
@@ -93,6 +106,7 @@ impl Snapshots {
         let content = move || snapshot.encode(wall_ms);
         if let Err(reason) = file.store.save(StoreFile::Routes, file.path.clone(), content, 0) {
             not_written(&reason);
+            self.changed = true;
         }
     }
 

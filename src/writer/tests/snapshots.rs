@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::*;
-use crate::limits::SNAPSHOT_EVERY_MS;
+use crate::limits::{SNAPSHOT_EVERY_MS, SNAPSHOT_REFRESH_MS};
 
 fn restored(path: &Path) -> Restored {
     RouteTable::restore(&fs::read(path).unwrap()).unwrap()
@@ -29,17 +29,43 @@ fn a_table_that_changed_is_written_when_its_time_has_come() {
     assert!(restored(&path).table.freeze().topic("b-1").is_some());
 }
 
+/// Turns until what is being written has been.
+fn written(stage: &mut Stage, now: u64) {
+    let began = std::time::Instant::now();
+    stage.settle(now);
+    while stage.writer.snapshots.is_writing() {
+        assert!(began.elapsed().as_secs() < 20, "it is never written");
+        std::thread::yield_now(); // the disk's thread wakes a writer, which here is the test
+        stage.settle(now);
+    }
+}
+
 #[test]
-fn a_table_that_did_not_change_is_not_written_again() {
+fn a_table_that_does_not_change_is_written_again_before_its_file_looks_too_old() {
     let (mut stage, _folder, path) = keeping();
-    stage.send(1, Some(1), register("b", 2, None));
-    stage.settle(2 * SNAPSHOT_EVERY_MS);
-    assert_eq!(stage.writer.snapshots.due_in_ms(Tick(9 * SNAPSHOT_EVERY_MS)), None);
+    stage.send(1, Some(1), register("b", 2, Some(3_600_000)));
+    let begun = 2 * SNAPSHOT_EVERY_MS;
+    written(&mut stage, begun);
+    let due_in_ms = |stage: &Stage| stage.writer.snapshots.due_in_ms(Tick(begun));
+    assert_eq!(due_in_ms(&stage), Some(SNAPSHOT_REFRESH_MS));
+    fs::remove_file(&path).unwrap();
     stage.send(1, Some(2), WriteOp::Heartbeat { cluster: "C".into(), addr: "b:1".into() });
-    stage.settle(4 * SNAPSHOT_EVERY_MS);
-    assert_eq!(stage.writer.snapshots.due_in_ms(Tick(9 * SNAPSHOT_EVERY_MS)), None);
-    drop(stage);
-    assert!(path.exists());
+    written(&mut stage, 2 * begun);
+    assert_eq!(due_in_ms(&stage), Some(SNAPSHOT_REFRESH_MS), "a heartbeat changes nothing");
+    assert!(!path.exists());
+    written(&mut stage, begun + SNAPSHOT_REFRESH_MS);
+    assert!(restored(&path).table.freeze().topic("b-1").is_some());
+}
+
+#[test]
+fn a_snapshot_that_could_not_be_written_is_tried_again_without_another_change() {
+    let (mut stage, _folder, path) = keeping();
+    fs::create_dir(&path).unwrap(); // a folder stands where the file belongs
+    stage.send(1, Some(1), register("b", 2, None));
+    written(&mut stage, 2 * SNAPSHOT_EVERY_MS);
+    fs::remove_dir(&path).expect("it is still there");
+    written(&mut stage, 3 * SNAPSHOT_EVERY_MS);
+    assert!(restored(&path).table.freeze().topic("b-1").is_some());
 }
 
 #[test]

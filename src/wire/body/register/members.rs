@@ -89,6 +89,9 @@ pub(super) fn mapping(
     let topic = topic.ok_or(JsonError { reason: "mapping without topic", at })?;
     let bounded = |name| bounded(name).map_err(|reason| JsonError { reason, at });
     let (broker, topic) = (bounded(&broker)?, bounded(topic)?);
+    for text in [&topic_member, &scope].into_iter().flatten() {
+        bounded(text)?;
+    }
     Ok(QueueMapping {
         topic: Topic::from(topic),
         topic_member: topic_member.as_deref().map(String::from),
@@ -138,7 +141,8 @@ pub(super) fn filter_servers(reader: &mut Reader<'_>) -> Result<Option<Vec<Strin
             if texts.len() == FILTER_SERVERS_MAX {
                 return Err(JsonError { reason: "more than 1024 filter servers", at });
             }
-            texts.push(text.into_owned());
+            let text = bounded(&text).map_err(|reason| JsonError { reason, at })?;
+            texts.push(text.to_owned());
         }
     }
     Ok(Some(texts))

@@ -450,6 +450,10 @@ fn a_name_longer_than_any_real_one_refuses_the_registration() {
         let info = format!(r#"{{"bname":"{broker}","totalQueues":1}}"#);
         configs(&format!(r#""topicQueueMappingInfoMap":{{"{topic}":{info}}}"#))
     };
+    let mapped = |member: &str, text: String| {
+        let info = format!(r#"{{"bname":"b","totalQueues":1,"{member}":"{text}"}}"#);
+        configs(&format!(r#""topicQueueMappingInfoMap":{{"t":{info}}}"#))
+    };
     let zip = |name: String| {
         let line = format!("{name} 4 4 6 SINGLE_TAG {{}}");
         let parts = [part(b"{}"), vec![0, 0, 0, 1], part(line.as_bytes()), part(b"[]")].concat();
@@ -465,6 +469,9 @@ fn a_name_longer_than_any_real_one_refuses_the_registration() {
         json(&topic(name(4097))),
         json(&map(name(4097), "b".into())),
         json(&map("t".into(), name(4097))),
+        json(&mapped("topic", name(4097))),
+        json(&mapped("scope", name(4097))),
+        json(&format!("{{\"filterServerList\":[\"{}\"]}}", name(4097))),
         zip(name(4097)),
     ] {
         let error = refused.expect_err("too long").to_string();
