@@ -143,7 +143,7 @@ impl Server {
     /// When it has not ended in time; it is killed then.
     pub fn stop(mut self) -> Result<Duration, Failure> {
         let began = Instant::now();
-        if self.ends_by_itself() {
+        if self.end() {
             return Ok(began.elapsed());
         }
         let (name, seconds) = (&self.name, STOP_TIMEOUT.as_secs());
@@ -152,19 +152,29 @@ impl Server {
         )))
     }
 
-    /// Sends SIGTERM, and waits for its end. False when that takes too long.
-    fn ends_by_itself(&mut self) -> bool {
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Sends SIGTERM, unless it has ended: its number may be somebody else's by now. Waits for its
+    /// end, and kills it when that takes too long; then false.
+    fn end(&mut self) -> bool {
+        if self.has_ended() {
+            return true;
+        }
         // All of this may fail only because the server is gone already.
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
         let asked = Instant::now();
         while asked.elapsed() < STOP_TIMEOUT {
-            if !matches!(self.child.try_wait(), Ok(None)) {
+            if self.has_ended() {
                 return true;
             }
             std::thread::sleep(ASK_EVERY);
         }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
         false
     }
 
@@ -186,10 +196,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if !self.ends_by_itself() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
+        self.end();
     }
 }
 

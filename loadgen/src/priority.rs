@@ -26,6 +26,15 @@ pub fn usual() {
     let _ = setpriority_process(None, USUAL);
 }
 
+/// Goes [`first`] while it works, whatever comes of it: a server that is started afterwards would
+/// inherit it.
+pub fn first_while<T>(work: impl FnOnce() -> T) -> T {
+    first();
+    let done = work();
+    usual();
+    done
+}
+
 /// Lets the calling thread have its CPU the moment it wants it. What goes [`first`] may still wait
 /// for as long as the kernel lets a thread run before it looks for another, some milliseconds.
 /// Returns whether that was allowed: it takes root, or `CAP_SYS_NICE`, and real-time budget in the

@@ -14,7 +14,6 @@ use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
 use loadgen::check::Expect;
-use loadgen::failure::Failure;
 use loadgen::life::class::{Class, Disconnect, Setting};
 use loadgen::life::driver::Gap;
 use loadgen::life::hostile::Mode;
@@ -63,8 +62,12 @@ fn target(town: &Town) -> Target {
 }
 
 fn story_of(town: &Town, setting: Setting) -> Story {
+    story_in(town, setting, &course())
+}
+
+fn story_in(town: &Town, setting: Setting, course: &Course) -> Story {
     let setting = Arc::new(setting.checked().unwrap());
-    live(&setting, &course(), &target(town), &Stop::default(), &mut Nobody).unwrap()
+    live(&setting, course, &target(town), &Stop::default(), &mut Nobody).unwrap()
 }
 
 fn errors(story: &Story) -> &BTreeMap<String, u64> {
@@ -89,9 +92,7 @@ fn a_right_server_passes_with_every_kind_of_request_and_peer() {
     // As many as it takes to have some of each kind.
     setting.fleet.brokers = 8;
     // So long, what was asked at the end is answered on a busy machine as well.
-    let course = Course { cooldown_seconds: 1.5, ..course() };
-    let setting = Arc::new(setting.checked().unwrap());
-    let story = live(&setting, &course, &target(&town), &Stop::default(), &mut Nobody).unwrap();
+    let story = story_in(&town, setting, &Course { cooldown_seconds: 1.5, ..course() });
     is_clean(&story);
     let answers = &story.run.totals.answers;
     for kind in ["hit", "miss", "registration", "heartbeat", "version query", "probe"] {
@@ -185,9 +186,7 @@ fn a_broker_whose_registration_is_refused_comes_back_all_the_same() {
     let mut setting = setting();
     setting.rolling_restart_at = Some(0.1);
     setting.restart_seconds = 0.2;
-    let course = Course { seconds: 3.0, ..course() };
-    let setting = Arc::new(setting.checked().unwrap());
-    let story = live(&setting, &course, &target(&town), &Stop::default(), &mut Nobody).unwrap();
+    let story = story_in(&town, setting, &Course { seconds: 3.0, ..course() });
     assert_eq!(errors(&story)["code 1"], 4, "{:?}", errors(&story));
     assert_eq!(town.state.lock().unwrap().widths(), [2; 40]);
 }
@@ -279,27 +278,25 @@ fn connections_that_do_not_come_back_are_said_to_be_missing() {
     assert!(words.contains("all were back after 2.00 s"), "{words}");
 }
 
-fn story_with_command(seconds: f64, at: f64, command: &str) -> Result<Story, Failure> {
-    let town = Town::start(Faults::default());
+fn story_with_command(seconds: f64, at: f64, command: &str) -> Story {
     let course = Course { seconds, restart: Some((at, command.into())), ..course() };
-    let setting = Arc::new(setting().checked().unwrap());
-    live(&setting, &course, &target(&town), &Stop::default(), &mut Nobody)
+    story_in(&Town::start(Faults::default()), setting(), &course)
 }
 
 #[test]
 fn a_restart_that_is_not_due_in_the_run_is_not_made() {
     let begin = Instant::now();
     let mark = std::env::temp_dir().join(format!("loadgen-restart-{}", std::process::id()));
-    story_with_command(0.3, 60.0, &format!("touch {}", mark.display())).unwrap();
+    story_with_command(0.3, 60.0, &format!("touch {}", mark.display()));
     assert!(begin.elapsed() < Duration::from_secs(30) && !mark.exists());
-    story_with_command(0.3, 0.0, &format!("touch {}", mark.display())).unwrap();
+    story_with_command(0.3, 0.0, &format!("touch {}", mark.display()));
     std::fs::remove_file(mark).unwrap();
 }
 
 #[test]
 fn a_restart_command_that_does_not_return_is_ended_soon_after_the_run() {
     let begin = Instant::now();
-    let story = story_with_command(0.3, 0.0, "sleep 600; true").unwrap();
+    let story = story_with_command(0.3, 0.0, "sleep 600; true");
     let failure = story.failed.unwrap().to_string();
     assert!(failure.contains("in the background"), "{failure}");
     assert!(story.run.totals.answers["hit"] > 0, "what was measured is kept");

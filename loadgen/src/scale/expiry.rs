@@ -88,10 +88,8 @@ fn leave(
     let target = stage.target(server, fleet);
     // Nobody registered what is asked about, so that answers stay the same.
     let load = Load { misses: 1.0, ..stage.open(&target, fleet) };
-    priority::first();
-    let quiet_us = stage.run("quiet", &load, &target);
-    priority::usual();
-    let quiet_us = quiet_us?.percentiles("response").p99_9_us;
+    let quiet = priority::first_while(|| stage.run("quiet", &load, &target))?;
+    let quiet_us = quiet.percentiles("response").p99_9_us;
     brokers.iter_mut().try_for_each(Registrar::heartbeat)?;
     let silent_since = Instant::now();
     let address = server.address;
@@ -103,8 +101,7 @@ fn leave(
     std::thread::sleep(Duration::from_secs_f64((lead - 0.5).max(0.0)));
     // Longer than the warm-up of a run, so that they go while it counts.
     let load = Load { seconds: seconds.max(3.0), warmup_seconds: 0.5, ..load };
-    priority::first();
-    let found = stage.run_beside("all go", &load, &target, |over| {
+    let disturb = |over: Over<'_>| {
         let due = match how {
             Leaving::Silence => silent_since + SILENCE,
             Leaving::Close => {
@@ -113,10 +110,9 @@ fn leave(
             }
         };
         all_gone(address, fleet, due, &over)
-    });
-    // The next server would inherit it.
-    priority::usual();
-    let (result, late_ms) = found?;
+    };
+    let (result, late_ms) =
+        priority::first_while(|| stage.run_beside("all go", &load, &target, disturb))?;
     Ok(Gone { late_ms, quiet_us, beside_us: result.percentiles("response").p99_9_us })
 }
 

@@ -16,7 +16,7 @@ use crate::stop::Stop;
 use crate::table::Target as Bound;
 use crate::wire::{ROUTE_BY_TOPIC, SUCCESS};
 
-use super::{Stage, TIMES_QUIET, fleet};
+use super::{Over, Stage, TIMES_QUIET, fleet};
 
 /// Brokers that register side by side. Each waits for its answer, and another one follows.
 const SENDERS: usize = 16;
@@ -105,22 +105,18 @@ fn come_beside(
     let target = stage.target(&server, fleet);
     // Nobody registers what is asked about, so that answers stay the same.
     let load = Load { misses: 1.0, ..stage.open(&target, fleet) };
-    priority::first();
-    let quiet = stage.run("quiet, empty", &load, &target);
-    priority::usual();
-    let quiet_us = quiet?.percentiles("response").p99_9_us;
+    let quiet = priority::first_while(|| stage.run("quiet, empty", &load, &target))?;
+    let quiet_us = quiet.percentiles("response").p99_9_us;
     let seconds = (alone_seconds * TIMES_ALONE + 0.5).min(SECONDS_MAX);
     let load = Load { seconds, warmup_seconds: WARMUP_SECONDS, ..load };
     let (address, stop) = (server.address, stage.stop);
     let going = std::mem::take(brokers);
-    priority::first();
-    let result = stage.run_beside("all come", &load, &target, |_| {
+    let disturb = |_: Over<'_>| {
         std::thread::sleep(COME_AFTER);
         come(address, fleet, going, stop)
-    });
-    // The next server would inherit it.
-    priority::usual();
-    let (result, (took, here)) = result?;
+    };
+    let (result, (took, here)) =
+        priority::first_while(|| stage.run_beside("all come", &load, &target, disturb))?;
     brokers.extend(here.into_iter().map(Registrar::close));
     Ok((quiet_us, result.percentiles("response").p99_9_us, took))
 }

@@ -34,13 +34,18 @@ pub(super) fn topic(reader: &mut Reader<'_>) -> Result<TopicConfig, JsonError> {
         }
     }
     let name = name.ok_or(JsonError { reason: "topic without topicName", at })?;
-    let name = bounded(&name).map_err(|reason| JsonError { reason, at })?;
+    let name = bounded_at(&name, at)?;
     Ok(TopicConfig { topic: Topic::from(name), queues })
 }
 
 /// `name`, unless it is longer than any real one.
 fn bounded(name: &str) -> Result<&str, &'static str> {
     if name.len() > NAME_BYTES_MAX { Err(NAME_TOO_LONG) } else { Ok(name) }
+}
+
+/// [`bounded`], of a name in JSON.
+fn bounded_at(name: &str, at: usize) -> Result<&str, JsonError> {
+    bounded(name).map_err(|reason| JsonError { reason, at })
 }
 
 /// Reads a topic of the compressed form: name, read and write queues, permission, filter type, and
@@ -87,10 +92,9 @@ pub(super) fn mapping(
     let broker = broker.ok_or(JsonError { reason: "mapping without bname", at })?;
     let topic = key.or(topic_member.as_deref());
     let topic = topic.ok_or(JsonError { reason: "mapping without topic", at })?;
-    let bounded = |name| bounded(name).map_err(|reason| JsonError { reason, at });
-    let (broker, topic) = (bounded(&broker)?, bounded(topic)?);
+    let (broker, topic) = (bounded_at(&broker, at)?, bounded_at(topic, at)?);
     for text in [&topic_member, &scope].into_iter().flatten() {
-        bounded(text)?;
+        bounded_at(text, at)?;
     }
     Ok(QueueMapping {
         topic: Topic::from(topic),
@@ -141,8 +145,7 @@ pub(super) fn filter_servers(reader: &mut Reader<'_>) -> Result<Option<Vec<Strin
             if texts.len() == FILTER_SERVERS_MAX {
                 return Err(JsonError { reason: "more than 1024 filter servers", at });
             }
-            let text = bounded(&text).map_err(|reason| JsonError { reason, at })?;
-            texts.push(text.to_owned());
+            texts.push(bounded_at(&text, at)?.to_owned());
         }
     }
     Ok(Some(texts))
